@@ -1,0 +1,55 @@
+# Every target makes .venv on first use: nothing but python3, pip and make is needed.
+VENV   := .venv
+PYTHON := $(VENV)/bin/python
+READY  := $(VENV)/.ready
+
+.PHONY: demo test lint format bench docs clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo    simulate a click log whose truth is known, and count it"
+	@echo "make test    run the tests"
+	@echo "make lint    format check, lint, types, import order"
+	@echo "make format  put the code in order"
+	@echo "make bench   measure speed; prints JSON"
+	@echo "make docs    build the documentation into site/"
+
+$(READY): pyproject.toml constraints.txt
+	@python3 -c 'import sys; sys.exit(sys.version_info < (3, 11) and "epiclick needs Python 3.11 or newer")'
+	@echo "== making $(VENV) and installing epiclick with its tools (once; a minute or two)"
+	@python3 -m venv $(VENV)
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	@touch $@
+
+demo: $(READY)
+	@echo "== epiclick simulate --out demo/world"
+	@$(VENV)/bin/epiclick simulate --out demo/world
+	@echo "== epiclick count demo/world/clicks.parquet --out demo/counts.parquet"
+	@$(VENV)/bin/epiclick count demo/world/clicks.parquet --out demo/counts.parquet
+
+test: $(READY)
+	@echo "== tests, on two processes"
+	@$(PYTHON) -m pytest -n 2
+
+lint: $(READY)
+	@echo "== ruff: format and lint"
+	@$(VENV)/bin/ruff format --check .
+	@$(VENV)/bin/ruff check .
+	@echo "== mypy: types"
+	@$(VENV)/bin/mypy
+	@echo "== import-linter: data flows one way"
+	@$(VENV)/bin/lint-imports --no-cache
+
+format: $(READY)
+	@$(VENV)/bin/ruff format .
+	@$(VENV)/bin/ruff check --fix .
+
+bench: $(READY)
+	@$(PYTHON) benchmarks/run.py
+
+docs: $(READY)
+	@echo "== mkdocs: site/"
+	@$(PYTHON) -m mkdocs build --strict --quiet
+
+clean:
+	rm -rf $(VENV) demo site dist .pytest_cache .ruff_cache .mypy_cache .hypothesis

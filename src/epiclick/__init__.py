@@ -1,0 +1,67 @@
+"""Epistemic click models: from click logs to distributions of relevance and position bias.
+
+Public names are loaded when first used, so that `import epiclick` stays fast.
+"""
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from epiclick.data.counts import ClickCounts as ClickCounts
+    from epiclick.data.features import FeatureScaler as FeatureScaler
+    from epiclick.data.features import FeatureTable as FeatureTable
+    from epiclick.data.features import read_features as read_features
+    from epiclick.data.letor import read_letor as read_letor
+    from epiclick.data.log import LogOptions as LogOptions
+    from epiclick.data.readers import read_log as read_log
+    from epiclick.errors import InputError as InputError
+    from epiclick.errors import InputWarning as InputWarning
+    from epiclick.simulate.world import World as World
+    from epiclick.simulate.world import simulate as simulate
+
+_HOME = {
+    "ClickCounts": "epiclick.data.counts",
+    "FeatureScaler": "epiclick.data.features",
+    "FeatureTable": "epiclick.data.features",
+    "read_features": "epiclick.data.features",
+    "read_letor": "epiclick.data.letor",
+    "LogOptions": "epiclick.data.log",
+    "read_log": "epiclick.data.readers",
+    "InputError": "epiclick.errors",
+    "InputWarning": "epiclick.errors",
+    "World": "epiclick.simulate.world",
+    "simulate": "epiclick.simulate.world",
+}
+
+__all__ = [*_HOME, "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from its home when it is first used."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("epiclick")
+    if name not in _HOME:
+        raise AttributeError(f"module 'epiclick' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names, loaded or not."""
+    return sorted(__all__)
+
+
+class _Package(ModuleType):
+    """Keeps `ec.simulate` the function: importing the folder of that name must not replace it."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name in _HOME and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -1,0 +1,47 @@
+"""What tests share: a cache of their own, the public sample data, small logs to break."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the user's cache out of the tests."""
+    monkeypatch.setenv("EPICLICK_CACHE", str(tmp_path_factory.mktemp("cache")))
+
+
+@pytest.fixture
+def shared_data() -> Callable[[str], Path]:
+    """Path of a public sample; the test is skipped, by name, where the sample is absent."""
+
+    def path_of(name: str) -> Path:
+        path = SHARED_DATA / name
+        if not path.exists():
+            pytest.skip(f"sample data {name} is not here")
+        return path
+
+    return path_of
+
+
+@pytest.fixture
+def small_log() -> pd.DataFrame:
+    """Six pages of two queries, three positions each, with a click on most."""
+    pages = {
+        1: ("shoes", ["a", "b", "c"], [1, 0, 0]),
+        2: ("shoes", ["b", "a", "c"], [0, 1, 0]),
+        3: ("shoes", ["a", "c", "b"], [0, 0, 0]),
+        4: ("hats", ["x", "y", "z"], [1, 1, 0]),
+        5: ("hats", ["y", "x", "z"], [1, 0, 0]),
+        6: ("hats", ["z", "y", "x"], [0, 0, 1]),
+    }
+    rows = [
+        (page, query, doc, position, click)
+        for page, (query, docs, clicks) in pages.items()
+        for position, (doc, click) in enumerate(zip(docs, clicks, strict=True), start=1)
+    ]
+    return pd.DataFrame(rows, columns=["page_id", "query_id", "doc_id", "position", "click"])
