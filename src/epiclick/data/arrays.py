@@ -1,0 +1,55 @@
+"""Arrow columns as sorted keys: where values change, whether rows ascend, which are distinct."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def as_array(column: pa.ChunkedArray) -> pa.Array:
+    """One contiguous array; strings with 64-bit offsets, since ids may exceed 2 GB together."""
+    if pa.types.is_string(column.type) or pa.types.is_string_view(column.type):
+        column = column.cast(pa.large_string())
+    elif pa.types.is_integer(column.type):
+        column = column.cast(pa.int64())
+    array = column.combine_chunks()
+    return array if isinstance(array, pa.Array) else pa.concat_arrays(array.chunks)
+
+
+def changes(values: pa.Array) -> np.ndarray:
+    """Where a value differs from the one before it; the first always does."""
+    change = np.ones(len(values), bool)
+    if len(values) > 1:
+        change[1:] = pc.not_equal(values[1:], values[:-1]).to_numpy(zero_copy_only=False)
+    return change
+
+
+def strictly_ascending(keys: Sequence[pa.Array]) -> bool:
+    """Whether rows are in lexicographic order of the keys without a repeat."""
+    if len(keys[0]) < 2:
+        return True
+    tied = np.ones(len(keys[0]) - 1, bool)
+    for key in keys:
+        before, after = key[:-1], key[1:]
+        if np.any(tied & ~pc.less_equal(before, after).to_numpy(zero_copy_only=False)):
+            return False
+        tied &= pc.equal(before, after).to_numpy(zero_copy_only=False)
+    return not tied.any()
+
+
+def distinct(columns: Mapping[str, pa.Array]) -> tuple[pa.Table, np.ndarray]:
+    """The distinct rows of some columns in order, and the index of each row among them."""
+    rows = len(next(iter(columns.values())))
+    code, codes = np.zeros(rows, np.int64), 1
+    for values in columns.values():
+        encoded = values.dictionary_encode()
+        rank = pc.rank(encoded.dictionary, sort_keys="ascending").to_numpy().astype(np.int64) - 1
+        code = code * len(rank) + rank[encoded.indices.to_numpy()]
+        codes *= len(rank)
+    # a table of all codes is far quicker than sorting the rows; combinations are few as a rule
+    first_row = np.full(codes, rows)
+    first_row[code[::-1]] = np.arange(rows)[::-1]
+    used = first_row < rows
+    index = (np.cumsum(used) - 1)[code]
+    return pa.table({name: v.take(first_row[used]) for name, v in columns.items()}), index

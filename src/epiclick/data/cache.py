@@ -1,0 +1,218 @@
+"""Parsed features kept on disk: the next start maps them into memory instead of parsing again."""
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+import warnings
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Self
+
+import numpy as np
+import pyarrow as pa
+
+from epiclick.data.atomic import folder_aside
+from epiclick.errors import InputError, InputWarning
+
+FORMAT = 1  # raise it whenever the same file would be stored differently
+ABANDONED = 24 * 3600  # seconds after which a half-written entry belongs to a killed process
+DIGITS = 20
+DIGEST = "[0-9a-f]" * DIGITS  # as a glob: only folders named like ours are ever removed
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """One cache entry, mapped into memory.
+
+    Attributes:
+        keys: Arrow table with one row per feature vector.
+        matrix: (rows, features) float32, a read-only memory map.
+        meta: what the reader noted beside them.
+    """
+
+    keys: pa.Table
+    matrix: np.ndarray  # (rows, features) float32
+    meta: Mapping[str, Any]
+
+
+def cache_folder() -> Path:
+    """Where parsed files are kept: $EPICLICK_CACHE, else epiclick in the user's cache folder."""
+    if chosen := os.environ.get("EPICLICK_CACHE"):
+        return Path(chosen).expanduser().absolute()
+    user = os.environ.get("XDG_CACHE_HOME")
+    return (Path(user) if user else Path.home() / ".cache") / "epiclick"
+
+
+def stored(
+    source: str,
+    files: Sequence[Path],
+    options: Mapping[str, Any],
+    build: Callable[[Path], None],
+    *,
+    cache: bool = True,
+) -> Stored:
+    """What `build` makes of some files: opened if it is in the cache, else built and kept there.
+
+    `build` writes an entry (`MatrixWriter`, `write_entry`) into the folder it is given. An entry is
+    found again by the source's name, the files' sizes and times of change, and the options.
+    """
+    state = _state(files)
+    folder = cache_folder()
+    if cache:
+        entry = folder / f"{_digest([source, dict(options)])}-{_digest([FORMAT, state])}"
+        if (found := _find(entry)) is not None:
+            return found
+        if _writable(folder):
+            return _build_entry(entry, files, state, build)
+        warnings.warn(
+            f"the cache folder {folder} cannot be written, so {source} will be parsed again at the "
+            "next start. Set EPICLICK_CACHE to a folder that can.",
+            InputWarning,
+            stacklevel=3,
+        )
+    return _build_temporary(files, state, build)
+
+
+def write_entry(folder: Path, keys: pa.Table, meta: Mapping[str, Any]) -> None:
+    """Complete an entry whose `matrix.npy` is written: the keys and the notes beside it."""
+    with pa.ipc.new_file(str(folder / "keys.arrow"), keys.schema) as writer:
+        writer.write_table(keys)
+    (folder / "meta.json").write_text(json.dumps(meta), encoding="utf-8")
+
+
+class MatrixWriter:
+    """Appends rows to a float32 `.npy` file whose number of rows is known only at the end.
+
+    Plain writes rather than a writable memory map: a full disk then raises an error instead of
+    killing the process.
+    """
+
+    def __init__(self, path: Path, columns: int) -> None:
+        """Write to a path; the file is made when the writer is entered as a context."""
+        self._path, self._columns, self._rows = path, columns, 0
+        self._file: BinaryIO
+
+    def __enter__(self) -> Self:
+        """Begin the file."""
+        self._file = self._path.open("wb")
+        self._write_header()
+        return self
+
+    def append(self, rows: np.ndarray) -> None:
+        """Add a (rows, columns) block."""
+        assert rows.shape[1] == self._columns
+        self._file.write(np.ascontiguousarray(rows, dtype="<f4").data)
+        self._rows += len(rows)
+
+    def __exit__(self, *_: object) -> None:
+        """Note the number of rows and close the file."""
+        self._file.seek(0)
+        self._write_header()
+        self._file.close()
+
+    def _write_header(self) -> None:
+        # numpy pads the header so that the first axis can grow without moving the data
+        shape = (self._rows, int(self._columns))
+        header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(self._file, header)
+
+
+def _open(folder: Path) -> Stored:
+    """Map the entry in a folder into memory."""
+    meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
+    matrix = np.load(folder / "matrix.npy", mmap_mode="r", allow_pickle=False)
+    with pa.memory_map(str(folder / "keys.arrow")) as file:
+        keys = pa.ipc.open_file(file).read_all()
+    if len(matrix) != len(keys):
+        raise ValueError(f"{folder} has {len(keys)} keys for {len(matrix)} feature vectors")
+    return Stored(keys, matrix, meta)
+
+
+def _find(folder: Path) -> Stored | None:
+    """The entry in a folder, or None if it is not there or damaged, so that it is built anew."""
+    try:
+        return _open(folder)
+    except (OSError, ValueError, EOFError, pa.ArrowException):
+        return None
+
+
+def _build_entry(
+    entry: Path, files: Sequence[Path], state: Sequence[Any], build: Callable[[Path], None]
+) -> Stored:
+    """Build aside and rename, then remove what older versions of the source left."""
+    try:
+        with folder_aside(entry) as aside:
+            _run(build, aside, files, state)
+    except OSError:
+        # another process may have put the same entry in place while this one was renaming its own
+        if (found := _find(entry)) is not None:
+            return found
+        raise
+    source = entry.name.split("-")[0]
+    for other in entry.parent.glob(f"{source}-{DIGEST}"):
+        if other != entry:
+            shutil.rmtree(other, ignore_errors=True)
+    for other in entry.parent.glob(f".{DIGEST}-{DIGEST}.*"):
+        if other.is_dir() and time.time() - other.stat().st_mtime > ABANDONED:
+            shutil.rmtree(other, ignore_errors=True)
+    return _open(entry)
+
+
+def _build_temporary(
+    files: Sequence[Path], state: Sequence[Any], build: Callable[[Path], None]
+) -> Stored:
+    """Build in a temporary folder that goes when the matrix does, at the latest at exit."""
+    folder = Path(tempfile.mkdtemp(prefix="epiclick-"))
+    try:
+        _run(build, folder, files, state)
+        found = _open(folder)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    weakref.finalize(found.matrix, shutil.rmtree, folder, ignore_errors=True)
+    return found
+
+
+def _run(
+    build: Callable[[Path], None], folder: Path, files: Sequence[Path], state: Sequence[Any]
+) -> None:
+    """Build, and refuse what a full disk or a file changed meanwhile would spoil."""
+    try:
+        build(folder)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise InputError(
+            f"the disk is full: no room for the parsed features in {folder.parent}. "
+            "Set EPICLICK_CACHE to a folder on a larger disk."
+        ) from error
+    if _state(files) != state:
+        names = ", ".join(str(file) for file in files)
+        raise InputError(f"{names} changed while being read. Read again once it is complete.")
+
+
+def _state(files: Sequence[Path]) -> list[list[Any]]:
+    """What tells one version of the files from another."""
+    stats = [(file, file.stat()) for file in files]
+    return [[str(file.absolute()), stat.st_size, stat.st_mtime_ns] for file, stat in stats]
+
+
+def _digest(value: Any) -> str:
+    """A short name for a JSON-able value."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:DIGITS]
+
+
+def _writable(folder: Path) -> bool:
+    """Whether files can be made in a folder, which is made if it is not there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False

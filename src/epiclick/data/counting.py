@@ -1,0 +1,194 @@
+"""Counting as one Ibis expression, and the rules that every row of a log must keep.
+
+The expression runs on DuckDB by default and compiles unchanged for Spark, BigQuery and every other
+backend of Ibis: it uses plain SQL only (grouping, filtered counts and casts).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+
+import ibis
+import ibis.expr.types as ir
+
+from epiclick.data.log import LogColumns, LogOptions
+from epiclick.errors import Problem
+
+
+@dataclass(frozen=True)
+class RowRule:
+    """A rule that each row must keep, with the words for those that do not.
+
+    Attributes:
+        what: the rule, and how it is broken.
+        broken: true where a row breaks it.
+        value: the column whose value shows it.
+        remedy: what to do about it.
+    """
+
+    what: str
+    broken: Callable[[ir.Table], ir.BooleanValue]
+    value: str
+    remedy: str = ""
+
+
+def canonical_log(table: ir.Table, columns: LogColumns, options: LogOptions) -> ir.Table:
+    """The log under its canonical names, values as they were written."""
+    chosen = {name: table[own] for name, own in columns.found.items()}
+    chosen |= {name: table[own] for name, own in columns.contexts.items()}
+    if "part" in chosen and chosen["part"].type().is_timestamp():
+        chosen["part"] = chosen["part"].cast("date")
+    if options.page_parts is not None:
+        chosen["part"] = page_fold(chosen["page_id"], options.page_parts)
+    return table.select(**chosen)
+
+
+def page_fold(page_id: ir.Value, folds: int) -> ir.IntegerValue:
+    """The fold of a page, from the engine's own hash of its id written as text.
+
+    Engines hash differently: folds belong to one engine, counts do not depend on it.
+    """
+    # the remainder of a negative hash is negative in SQL, so it is lifted
+    return (page_id.cast("string").hash() % folds + folds) % folds
+
+
+def count_expression(
+    log: ir.Table, columns: LogColumns, options: LogOptions, rules: Sequence[RowRule]
+) -> ir.Table:
+    """Displays and clicks per (query, doc, context[, part]), in the order of these keys.
+
+    `bad` tells whether a group holds a row that breaks a rule; `capped` how many of its rows had
+    more clicks than displays. `log` is what `canonical_log` gives.
+    """
+    keys = ["query_id", "doc_id", *columns.contexts, *(["part"] if "part" in log.columns else [])]
+    log = log.mutate(bad=bad_rows(log, rules))
+    if "position" in columns.contexts:
+        position = _whole(log.position)
+        log = log.mutate(position=position + 1 if options.position_base == 0 else position)
+    if not columns.counted:
+        clicked = number(log.click) == 1
+        counted = {"displays": log.count(), "clicks": log.count(where=clicked)}
+    else:
+        shown, clicked = _whole(log.displays), _whole(log.clicks)
+        counted = {"displays": shown.sum().cast("int64"), "clicks": clicked.sum().cast("int64")}
+        if options.clip_clicks:
+            counted["clicks"] = ibis.least(shown, clicked).sum().cast("int64")
+            counted["capped"] = log.count(where=clicked > shown)
+    grouped = log.group_by(keys).aggregate(**counted, bad=log.bad.any())
+    return grouped.order_by(keys)
+
+
+def row_rules(log: ir.Table, columns: LogColumns, options: LogOptions) -> list[RowRule]:
+    """The rules for this log, by the columns it has and their types."""
+    keys = ["query_id", "doc_id", *(c for c in columns.contexts if c != "position")]
+    if "part" in log.columns and options.page_parts is None:
+        keys.append("part")
+    rules = [
+        RowRule(f"{key} is missing", lambda t, key=key: t[key].isnull(), key)  # type: ignore[misc]
+        for key in keys
+    ]
+    if "position" in columns.contexts:
+        first = options.position_base
+        rules += _number_rules(log, "position")
+        rules.append(
+            RowRule(
+                f"position must be {first} or more",
+                lambda t: number(t.position) < first,
+                "position",
+                "If positions count from 0, say --position-base 0." if first else "",
+            )
+        )
+    if not columns.counted:
+        rules.append(RowRule("click is missing", lambda t: t.click.isnull(), "click"))
+        rules.append(
+            RowRule(
+                "click must be 0 or 1",
+                lambda t: t.click.notnull() & ~number(t.click).isin([0, 1]).fill_null(False),
+                "click",
+                "If rows are already counted, name the columns displays and clicks.",
+            )
+        )
+        return rules
+    for name in ("displays", "clicks"):
+        rules += _number_rules(log, name)
+        rules.append(
+            RowRule(f"{name} must not be negative", lambda t, n=name: number(t[n]) < 0, name)  # type: ignore[misc]
+        )
+    if not options.clip_clicks:
+        rules.append(
+            RowRule(
+                "clicks must not exceed displays",
+                lambda t: number(t.clicks) > number(t.displays),
+                "clicks",
+                "Were repeated clicks counted? Use --clip-clicks to cap them.",
+            )
+        )
+    return rules
+
+
+def bad_rows(log: ir.Table, rules: Sequence[RowRule]) -> ir.BooleanValue:
+    """True where a row breaks any rule, false elsewhere."""
+    return reduce(or_, (rule.broken(log) for rule in rules)).fill_null(False)
+
+
+def diagnose(log: ir.Table, rules: Sequence[RowRule], shown: Sequence[str]) -> list[Problem]:
+    """Count the rows that break each rule, and show the first of each; a second look at the log."""
+    broken = {f"rule_{i}": rule.broken(log).fill_null(False) for i, rule in enumerate(rules)}
+    counts = log.aggregate(**{name: log.count(where=b) for name, b in broken.items()})
+    totals = counts.to_pyarrow().to_pylist()[0]
+    problems = []
+    for i, rule in enumerate(rules):
+        if total := totals[f"rule_{i}"]:
+            places = [name for name in shown if name in log.columns]
+            rows = (
+                log.filter(broken[f"rule_{i}"]).order_by(places).limit(3).to_pyarrow().to_pylist()
+            )
+            examples = [_place(row, places, rule.value) for row in rows]
+            problems.append(Problem(rule.what, total, "row", examples, rule.remedy))
+    return problems
+
+
+def number(value: ir.Value) -> ir.NumericValue:
+    """A column as numbers: text is parsed (NULL where it is none), true and false are 1 and 0."""
+    if value.type().is_boolean():
+        return value.cast("int8")
+    if value.type().is_string() or value.type().is_json():
+        text = value.cast("string").strip().lower()
+        return text.cases(("true", "1"), ("false", "0"), else_=text).try_cast("float64")
+    return value
+
+
+def _whole(value: ir.Value) -> ir.IntegerValue:
+    """A column as integers; only for rows that keep the rules."""
+    as_number = number(value)
+    return as_number if as_number.type().is_integer() else as_number.cast("int64")
+
+
+def _number_rules(log: ir.Table, name: str) -> list[RowRule]:
+    """What any column of whole numbers must keep, as far as its type leaves it open."""
+    rules = [RowRule(f"{name} is missing", lambda t: t[name].isnull(), name)]
+    kind = log[name].type()
+    if kind.is_string() or kind.is_json():
+        rules.append(
+            RowRule(
+                f"{name} must be a number, not text",
+                lambda t: t[name].notnull() & number(t[name]).isnull(),
+                name,
+            )
+        )
+    if not (kind.is_integer() or kind.is_boolean()):
+        rules.append(
+            RowRule(
+                f"{name} must be a whole number",
+                lambda t: number(t[name]) != number(t[name]).floor(),
+                name,
+            )
+        )
+    return rules
+
+
+def _place(row: dict[str, object], places: Sequence[str], value: str) -> str:
+    """A row named for an error: (query 12, doc 7, position 4): clicks 9."""
+    named = [f"{name.removesuffix('_id')} {row[name]}" for name in places if name != value]
+    return f"({', '.join(named)}): {value} {row[value]}"

@@ -1,0 +1,308 @@
+"""Displays and clicks per (query, doc, context): all that a position-based model needs of a log."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from epiclick.data.arrays import as_array, changes, distinct, strictly_ascending
+from epiclick.data.atomic import written_aside
+from epiclick.data.counts_note import CountsNote
+from epiclick.data.features import FeatureTable
+from epiclick.data.log import LogOptions
+from epiclick.data.splits import SplitBy, check_split, deal_groups
+from epiclick.errors import InputError, Problem
+
+
+@dataclass(frozen=True, eq=False)
+class ClickCounts:
+    """A click log, counted: one entry per (pair, context, part) that was displayed.
+
+    Pairs are in the order of (query_id, doc_id), entries in the order of (pair, context, part), so
+    that two logs with the same rows in any order give the same counts.
+
+    Attributes:
+        query_id: (pairs,) query of each pair, int64 or string as in the log.
+        doc_id: (pairs,) document of each pair, likewise.
+        contexts: (contexts, columns) table of the contexts, in order; `position` alone by default.
+        pair: (entries,) index of the entry's pair, ascending.
+        context: (entries,) index into `contexts`.
+        displays: (entries,) how often the pair was shown in that context; at least 1.
+        clicks: (entries,) how often it was clicked there.
+        part: (entries,) index into `parts`, or None.
+        parts: the days or folds by which counts are kept apart, in order, or None.
+        pages: number of pages counted, None where the log does not tell.
+        features: feature vectors; `feature_row` (pairs,) is the row of each pair.
+        options: how the log was read.
+    """
+
+    query_id: pa.Array
+    doc_id: pa.Array
+    contexts: pa.Table
+    pair: np.ndarray
+    context: np.ndarray
+    displays: np.ndarray
+    clicks: np.ndarray
+    part: np.ndarray | None = None
+    parts: pa.Array | None = None
+    pages: int | None = None
+    features: FeatureTable | None = None
+    feature_row: np.ndarray | None = None
+    options: LogOptions = field(default_factory=LogOptions)
+
+    def __post_init__(self) -> None:
+        """Check the counts once; everything downstream relies on them."""
+        for name in ("displays", "clicks"):
+            if not np.issubdtype(getattr(self, name).dtype, np.integer):
+                raise InputError(f"{name} must be whole numbers; round or recount them")
+        if np.any(self.displays < 1) or np.any(self.clicks < 0):
+            raise InputError("displays must be at least 1 and clicks at least 0 in every entry")
+        if np.any(self.clicks > self.displays):
+            raise InputError("clicks must not exceed displays; use clip_clicks=True to cap them")
+        assert len(self.pair) == len(self.context) == len(self.displays) == len(self.clicks)
+        assert len(self.query_id) == len(self.doc_id)
+
+    # Sizes
+
+    def __len__(self) -> int:
+        """Number of (query, doc) pairs."""
+        return len(self.query_id)
+
+    def __repr__(self) -> str:
+        """Say the size in one line."""
+        return (
+            f"ClickCounts({len(self):,} pairs of {self.num_queries:,} queries, "
+            f"{len(self.contexts):,} contexts ({', '.join(self.contexts.column_names)}), "
+            f"{self.total_displays:,} displays, {self.total_clicks:,} clicks)"
+        )
+
+    @cached_property
+    def query(self) -> np.ndarray:
+        """(pairs,) index of each pair's query: 0, 1, ... in the order of query_id."""
+        return np.cumsum(changes(self.query_id)) - 1
+
+    @property
+    def num_queries(self) -> int:
+        """Number of different queries."""
+        return int(self.query[-1]) + 1 if len(self) else 0
+
+    @property
+    def total_displays(self) -> int:
+        """Displays of all pairs in all contexts."""
+        return int(self.displays.sum())
+
+    @property
+    def total_clicks(self) -> int:
+        """Clicks on all pairs in all contexts."""
+        return int(self.clicks.sum())
+
+    # Views
+
+    def by_context(self) -> pd.DataFrame:
+        """Displays, clicks and click rate of each context, over all pairs."""
+        size = len(self.contexts)
+        table = self.contexts.to_pandas()
+        # bincount sums in float64, exact up to 2^53 displays
+        table["displays"] = np.bincount(self.context, self.displays, size).astype(np.int64)
+        table["clicks"] = np.bincount(self.context, self.clicks, size).astype(np.int64)
+        table["click_rate"] = table["clicks"] / table["displays"]
+        return table
+
+    def dense(self, pairs: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Displays and clicks of some pairs as (pairs, contexts) matrices; parts are added up."""
+        wanted = np.arange(len(self)) if pairs is None else np.asarray(pairs)
+        start = np.searchsorted(self.pair, wanted, side="left")
+        stop = np.searchsorted(self.pair, wanted, side="right")
+        row = np.repeat(np.arange(len(wanted)), stop - start)
+        entry = np.arange(len(row)) + np.repeat(
+            start - np.r_[0, np.cumsum(stop - start)[:-1]], stop - start
+        )
+        shape = (len(wanted), len(self.contexts))
+        displays, clicks = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+        np.add.at(displays, (row, self.context[entry]), self.displays[entry])
+        np.add.at(clicks, (row, self.context[entry]), self.clicks[entry])
+        return displays, clicks
+
+    def to_table(self) -> pa.Table:
+        """The counts as rows: query_id, doc_id, contexts, part if any, displays, clicks."""
+        columns = {"query_id": self.query_id.take(self.pair), "doc_id": self.doc_id.take(self.pair)}
+        for name in self.contexts.column_names:
+            columns[name] = self.contexts[name].combine_chunks().take(self.context)
+        if self.part is not None and self.parts is not None:
+            columns["part"] = self.parts.take(self.part)
+        return pa.table({**columns, "displays": self.displays, "clicks": self.clicks})
+
+    # Making counts
+
+    @classmethod
+    def from_table(
+        cls,
+        table: pa.Table,
+        *,
+        context: Sequence[str] = ("position",),
+        pages: int | None = None,
+        options: LogOptions | None = None,
+    ) -> "ClickCounts":
+        """Counts from rows such as `to_table` gives, in any order; equal keys are added up."""
+        keys = ["query_id", "doc_id", *context, *(["part"] if "part" in table.column_names else [])]
+        for name in ("displays", "clicks"):
+            if not pa.types.is_integer(table.schema.field(name).type):
+                raise InputError(
+                    f"{name} must be whole numbers, not {table.schema.field(name).type}"
+                )
+        table = table.select([*keys, "displays", "clicks"]).filter(pc.field("displays") != 0)
+        columns = {name: as_array(table[name]) for name in table.column_names}
+        if not strictly_ascending([columns[key] for key in keys]):
+            summed = table.group_by(keys).aggregate([("displays", "sum"), ("clicks", "sum")])
+            summed = summed.rename_columns([*keys, "displays", "clicks"])
+            summed = summed.sort_by([(key, "ascending") for key in keys])
+            columns = {name: as_array(summed[name]) for name in summed.column_names}
+
+        new_pair = changes(columns["query_id"]) | changes(columns["doc_id"])
+        first = np.flatnonzero(new_pair)
+        contexts, context_index = distinct({name: columns[name] for name in context})
+        parts, part = None, None
+        if "part" in columns:
+            part_table, part = distinct({"part": columns["part"]})
+            parts = part_table["part"].combine_chunks()
+        return cls(
+            query_id=columns["query_id"].take(first),
+            doc_id=columns["doc_id"].take(first),
+            contexts=contexts,
+            pair=np.cumsum(new_pair) - 1,
+            context=context_index,
+            displays=columns["displays"].to_numpy(zero_copy_only=False).astype(np.int64),
+            clicks=columns["clicks"].to_numpy(zero_copy_only=False).astype(np.int64),
+            part=part,
+            parts=parts,
+            pages=pages,
+            options=options or LogOptions(context=tuple(context)),
+        )
+
+    @classmethod
+    def concat(cls, counts: Sequence["ClickCounts"]) -> "ClickCounts":
+        """Add counts up, such as those of several days; equal keys become one entry."""
+        if not counts:
+            raise InputError("nothing to add up: give at least one ClickCounts")
+        head = counts[0]
+        names = head.contexts.column_names
+        if any(
+            c.contexts.column_names != names or (c.part is None) != (head.part is None)
+            for c in counts
+        ):
+            raise InputError("counts to be added must have the same context columns and parts")
+        if any(c.features is not head.features for c in counts):
+            raise InputError("counts to be added must share one feature table; join it afterwards")
+        id_types = {(c.query_id.type, c.doc_id.type) for c in counts}
+        if len(id_types) > 1:
+            raise InputError(
+                "ids differ by type between the counts (1 is not '1'); "
+                "read the logs with ids='string' or ids='integer'"
+            )
+        pages = [c.pages for c in counts if c.pages is not None]
+        total = cls.from_table(
+            pa.concat_tables([c.to_table() for c in counts], promote_options="permissive"),
+            context=names,
+            pages=sum(pages) if len(pages) == len(counts) else None,
+            options=head.options,
+        )
+        return total if head.features is None else total.with_features(head.features)
+
+    def with_features(
+        self, features: FeatureTable, *, missing: Literal["error", "drop"] = "error"
+    ) -> "ClickCounts":
+        """Join features by (query_id, doc_id); pairs without them are an error or dropped."""
+        row = features.locate(self.query_id, self.doc_id)
+        without = np.flatnonzero(row < 0)
+        kept = self
+        if len(without) and missing == "error":
+            examples = [f"(query {self.query_id[i]}, doc {self.doc_id[i]})" for i in without[:3]]
+            problem = Problem(
+                "pairs of the log without features",
+                len(without),
+                "pair",
+                examples,
+                "Add their features, or leave these pairs out with --missing-features drop "
+                '(in Python: missing_features="drop").',
+            )
+            raise InputError.of("features", [problem])
+        if len(without):
+            kept = self.subset(np.flatnonzero(row >= 0))
+            row = row[row >= 0]
+            if not len(kept):
+                raise InputError("no pair of the log has features: do the ids of both files agree?")
+        return replace(kept, features=features, feature_row=row)
+
+    # Parts of counts
+
+    def subset(self, pairs: np.ndarray | Sequence[int] | Sequence[bool]) -> "ClickCounts":
+        """Only the given pairs, by index or by a boolean mask; in the order of the whole."""
+        chosen = np.asarray(pairs)
+        if chosen.dtype != bool:
+            chosen = np.isin(np.arange(len(self)), chosen.astype(np.int64))
+        return self._of_entries(chosen[self.pair])
+
+    def split(
+        self, *shares: float, by: SplitBy = "query", seed: int = 0
+    ) -> tuple["ClickCounts", ...]:
+        """Divide the counts in the given shares, which add up to 1.
+
+        `query`: whole queries, drawn at random. `page`: folds of pages, drawn at random (read the
+        log with `page_parts`). `time`: the earliest parts first (read it with `part`). Parts are
+        kept whole, so that the shares are met as nearly as they allow.
+        """
+        check_split(shares, by)
+        if by == "query":
+            group, weight = self.query[self.pair], np.ones(self.num_queries)
+        elif self.part is not None and self.parts is not None:
+            group = self.part
+            weight = np.bincount(self.part, self.displays, len(self.parts)).astype(np.float64)
+        else:
+            option = "page_parts=10" if by == "page" else 'part="day"'
+            raise InputError(f"split(by='{by}') needs parts; read the log with {option}")
+        share = deal_groups(weight, shares, by, seed)
+        return tuple(self._of_entries(share[group] == i) for i in range(len(shares)))
+
+    def _of_entries(self, keep: np.ndarray) -> "ClickCounts":
+        """The entries of a mask with the pairs they need; contexts and parts keep their indices."""
+        pairs, pair = np.unique(self.pair[keep], return_inverse=True)
+        return replace(
+            self,
+            query_id=self.query_id.take(pairs),
+            doc_id=self.doc_id.take(pairs),
+            pair=pair,
+            context=self.context[keep],
+            displays=self.displays[keep],
+            clicks=self.clicks[keep],
+            part=None if self.part is None else self.part[keep],
+            pages=self.pages if bool(np.all(keep)) else None,
+            feature_row=None if self.feature_row is None else self.feature_row[pairs],
+        )
+
+    # Files
+
+    def to_parquet(self, path: str | Path) -> None:
+        """Write the counts (not the features) as one Parquet file, read back by `from_parquet`."""
+        note = CountsNote(tuple(self.contexts.column_names), self.pages, self.options)
+        with written_aside(path) as aside:
+            pq.write_table(note.attach(self.to_table()), aside, compression="zstd")
+
+    @classmethod
+    def from_parquet(cls, path: str | Path) -> "ClickCounts":
+        """Read counts written by `to_parquet`."""
+        note = CountsNote.of(path)
+        if note is None:
+            raise InputError(f"{path} was not written by epiclick; read it with read_log")
+        return cls.from_table(
+            pq.read_table(path).replace_schema_metadata(None),
+            context=note.context,
+            pages=note.pages,
+            options=note.options,
+        )

@@ -1,0 +1,168 @@
+"""Feature vectors of items: keys in memory, values as a float32 matrix that may live on disk."""
+
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from epiclick.data.arrays import as_array
+from epiclick.data.cache import stored
+from epiclick.data.scaler import FeatureScaler
+from epiclick.errors import InputError, InputWarning, Problem
+
+__all__ = ["FeatureScaler", "FeatureTable", "read_features"]
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureTable:
+    """One feature vector per (query, doc) pair.
+
+    Attributes:
+        keys: Arrow table with `query_id` and `doc_id` (int64 or string, as they came), and, where
+            the source has them, `split` (string: train, vali, test) and `label` (graded relevance).
+        names: one name per feature.
+        matrix: (rows, features) float32; a read-only memory map when it was read from files, so
+            that it need not fit in memory.
+    """
+
+    keys: pa.Table
+    names: tuple[str, ...]
+    matrix: np.ndarray  # (rows, features) float32
+
+    def __post_init__(self) -> None:
+        """Check the shapes once; everything downstream relies on them."""
+        if self.matrix.dtype != np.float32 or self.matrix.ndim != 2:
+            raise ValueError("features must be a two-dimensional float32 matrix")
+        if self.matrix.shape != (self.keys.num_rows, len(self.names)):
+            raise ValueError(
+                f"the feature matrix has shape {self.matrix.shape}, "
+                f"but there are {self.keys.num_rows} keys and {len(self.names)} names"
+            )
+
+    def __len__(self) -> int:
+        """Number of (query, doc) pairs."""
+        return self.keys.num_rows
+
+    def rows(self, index: Sequence[int] | np.ndarray) -> np.ndarray:
+        """The vectors of the given rows, read into memory: (len(index), features) float32."""
+        return np.asarray(self.matrix[index], dtype=np.float32)
+
+    def locate(self, query_id: pa.Array, doc_id: pa.Array) -> np.ndarray:
+        """Row of each (query, doc) pair: (pairs,) int64, -1 where the pair has no features."""
+        given = {"query_id": _plain(query_id), "doc_id": _plain(doc_id)}
+        own = {name: _plain(self.keys[name]) for name in given}
+        differing = [
+            Problem(
+                f"{name} is {_kind(own[name])} in the features but {_kind(given[name])} in the "
+                "pairs to be looked up, and 1 is not '1'",
+                remedy="Read both the same way, such as with ids='string'.",
+            )
+            for name in given
+            if own[name].type != given[name].type
+        ]
+        if differing:
+            raise InputError.of("features", differing)
+        from epiclick.data.engine import connect  # slow to load, like all that runs queries
+
+        with connect().con as connection:
+            connection.register("own", pa.table({**own, "own_row": np.arange(len(self))}))
+            connection.register("given", pa.table({**given, "pair": np.arange(len(query_id))}))
+            found = connection.sql(
+                "SELECT pair, own_row FROM given JOIN own USING (query_id, doc_id)"
+            ).fetchnumpy()
+        row = np.full(len(query_id), -1, np.int64)
+        row[found["pair"]] = found["own_row"]
+        return row
+
+
+def read_features(
+    source: Any,
+    *,
+    columns: Mapping[str, str] | None = None,
+    ids: Literal["auto", "string", "integer"] = "auto",
+    cache: bool = True,
+) -> FeatureTable:
+    """Read feature vectors: one row per (query, doc) with a column for each feature.
+
+    Args:
+        source: a Parquet, CSV or JSON-lines file, a folder or glob of them, a list of these, a
+            pandas DataFrame, an Arrow or Ibis table; a FeatureTable comes back as it is.
+        columns: `query_id`, `doc_id` -> the source's own name, where the aliases do not settle it.
+        ids: `auto` keeps ids as they come (text files: integers where all are); or force a type.
+        cache: keep the values of files in the cache folder, mapped into memory at the next start.
+
+    `split` and `label` are kept beside the ids; every other numeric or boolean column is a feature.
+    """
+    if isinstance(source, FeatureTable):
+        return source
+    # slow to load, and those who only hold a FeatureTable never need it
+    import pandas as pd
+
+    from epiclick.data.feature_rows import FeatureRows
+    from epiclick.data.files import find_files
+    from epiclick.data.sources import open_source
+
+    def find() -> FeatureRows:
+        return FeatureRows.find(open_source(source), columns or {}, ids)
+
+    if isinstance(source, pd.DataFrame | pa.Table | pa.RecordBatch):
+        rows = find()
+        matrix, keys, meta = rows.load()
+        table = FeatureTable(keys, rows.names, matrix)
+    else:
+        paths = _paths(source)
+        entry = stored(
+            ", ".join(str(path.absolute()) for path in paths) or "table",
+            find_files(paths),
+            {"reader": "features", "columns": dict(columns or {}), "ids": ids},
+            lambda folder: find().store(folder),
+            cache=cache and bool(paths),
+        )
+        meta = dict(entry.meta)
+        table = FeatureTable(entry.keys, tuple(meta["names"]), entry.matrix)
+    if meta["ignored"]:
+        warnings.warn(
+            f"{meta['source']}: columns that are not numbers were left out: "
+            f"{', '.join(meta['ignored'])}. Encode them as numbers if they are features.",
+            InputWarning,
+            stacklevel=2,
+        )
+    warn_clipped(meta["source"], meta["clipped"])
+    return table
+
+
+def _paths(source: Any) -> list[Path]:
+    """The paths and globs that a source names, none if it is a table."""
+    several = source if isinstance(source, list | tuple) else [source]
+    return [Path(path) for path in several if isinstance(path, str | os.PathLike)]
+
+
+def warn_clipped(source: str, clipped: Mapping[str, int]) -> None:
+    """Tell of values that float32 cannot hold and that were cut to its range."""
+    if clipped:
+        named = ", ".join(f"{name}: {count:,}" for name, count in clipped.items())
+        warnings.warn(
+            f"{source}: {sum(clipped.values()):,} values beyond float32's range (3.4e38) were "
+            f"clipped to it ({named}). Are they placeholders for missing values?",
+            InputWarning,
+            stacklevel=3,
+        )
+
+
+def _plain(ids: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Ids as one array, int64 or large_string if they are integers or text of any sort."""
+    column = ids if isinstance(ids, pa.ChunkedArray) else pa.chunked_array([ids])
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    return as_array(column)
+
+
+def _kind(ids: pa.Array) -> str:
+    """The type of ids in plain words."""
+    kinds = {pa.int64(): "an integer", pa.large_string(): "text"}
+    return kinds.get(ids.type, str(ids.type))

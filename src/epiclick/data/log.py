@@ -1,0 +1,187 @@
+"""The log's columns: what each means, under which names it may come, how a log is to be read."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from epiclick.errors import InputError, Problem, did_you_mean
+
+ALIASES: Mapping[str, tuple[str, ...]] = {
+    "page_id": ("page_id", "impression_id", "search_id", "request_id", "serp_id"),
+    "query_id": ("query_id", "query", "user_query", "qid"),
+    "doc_id": ("doc_id", "item_id", "url", "object_id", "product_id"),
+    "position": ("position", "rank", "pos", "slot"),
+    "click": ("click", "clicked"),
+    "displays": ("displays", "impressions", "impression"),
+    "clicks": ("clicks", "click"),
+    "part": ("part",),
+}
+"""Names under which each column is recognised, in any mixture of upper and lower case."""
+
+REQUIRED = ("query_id", "doc_id")
+
+
+@dataclass(frozen=True)
+class LogOptions:
+    """How a log is read; saved with a model so that later logs are read the same way.
+
+    Attributes:
+        columns: canonical name -> the log's own name, where the aliases do not settle it.
+        context: what decides whether an item is looked at; the position, or several columns.
+        position_base: the number of the first position in the log, 1 or 0.
+        clip_clicks: cap counted clicks at the displays instead of refusing the row.
+        where: an SQL condition; only rows that meet it are counted.
+        part: column to keep counts apart by, such as a day (timestamps are cut to the day).
+        page_parts: keep counts apart in this many folds by a hash of `page_id`.
+        ids: `auto` keeps ids as they come (text files: integers where all are); or force a type.
+        on_bad: refuse a log with bad rows, or drop them.
+        max_bad: largest share of rows that may be dropped.
+    """
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    context: tuple[str, ...] = ("position",)
+    position_base: int = 1
+    clip_clicks: bool = False
+    where: str | None = None
+    part: str | None = None
+    page_parts: int | None = None
+    ids: Literal["auto", "string", "integer"] = "auto"
+    on_bad: Literal["error", "drop"] = "error"
+    max_bad: float = 0.001
+
+    def __post_init__(self) -> None:
+        """Refuse settings that contradict each other, all at once."""
+        wrong = []
+        if unknown := [name for name in self.columns if name not in ALIASES]:
+            hints = ", ".join(f"'{name}'{did_you_mean(name, ALIASES)}" for name in unknown)
+            wrong.append(f"columns: {hints} is not one of {', '.join(ALIASES)}")
+        if not self.context or len(set(self.context)) != len(self.context):
+            wrong.append("context: name at least one column, each once")
+        if clash := set(self.context) & {"query_id", "doc_id", "displays", "clicks", "part"}:
+            wrong.append(f"context: {', '.join(sorted(clash))} cannot be a context")
+        if self.position_base not in (0, 1):
+            wrong.append(f"position_base: must be 0 or 1, not {self.position_base}")
+        if self.part is not None and self.page_parts is not None:
+            wrong.append("part and page_parts: choose one of them")
+        if self.page_parts is not None and not 2 <= self.page_parts <= 4096:
+            wrong.append(f"page_parts: must be from 2 to 4096, not {self.page_parts}")
+        if self.ids not in ("auto", "string", "integer"):
+            wrong.append(f"ids: must be auto, string or integer, not '{self.ids}'")
+        if self.on_bad not in ("error", "drop"):
+            wrong.append(f"on_bad: must be error or drop, not '{self.on_bad}'")
+        if not 0 <= self.max_bad <= 1:
+            wrong.append(f"max_bad: must be a share from 0 to 1, not {self.max_bad}")
+        if wrong:
+            raise InputError(
+                "options for reading the log:\n" + "\n".join(f"  - {w}" for w in wrong)
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-able record, read back by `from_dict`."""
+        return {**asdict(self), "columns": dict(self.columns), "context": list(self.context)}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> "LogOptions":
+        """The options written by `to_dict`."""
+        return cls(**{**record, "context": tuple(record["context"])})
+
+
+@dataclass(frozen=True)
+class LogColumns:
+    """Where each canonical column is found in one log.
+
+    Attributes:
+        found: canonical name -> the log's own name.
+        contexts: context column (`position` or a column of the log) -> the log's own name.
+        counted: rows hold displays and clicks, not one display each.
+    """
+
+    found: Mapping[str, str]
+    contexts: Mapping[str, str]
+    counted: bool
+
+    @property
+    def aliases(self) -> dict[str, str]:
+        """The columns found under another name than their own, to be told to the user."""
+        return {name: own for name, own in self.found.items() if name != own}
+
+
+def resolve_columns(names: Sequence[str], options: LogOptions, source: str = "log") -> LogColumns:
+    """Find the canonical columns among a log's names; every ambiguity is an error, never a guess.
+
+    >>> resolve_columns(["qid", "url", "pos", "clicked"], LogOptions()).aliases
+    {'query_id': 'qid', 'doc_id': 'url', 'position': 'pos', 'click': 'clicked'}
+    """
+    problems: list[Problem] = []
+    chosen = dict(options.columns)
+    if options.part is not None:
+        chosen["part"] = options.part
+    for canonical, own in chosen.items():
+        if own not in names:
+            problems.append(_unknown(f"column '{own}' (given for {canonical})", own, names))
+    free = [name for name in names if name not in chosen.values()]
+
+    def find(canonical: str) -> list[str]:
+        if canonical in chosen:
+            return [chosen[canonical]]
+        return [name for name in free if name.lower() in ALIASES[canonical]]
+
+    counted = bool(find("displays"))
+    wanted = ["page_id", *REQUIRED]
+    if "position" in options.context:
+        wanted.append("position")
+    wanted += ["displays", "clicks"] if counted else ["click"]
+    if options.page_parts is None:
+        wanted.append("part")
+
+    found: dict[str, str] = {}
+    for canonical in wanted:
+        matches = find(canonical)
+        if len(matches) > 1:
+            problems.append(_ambiguous(canonical, matches))
+        elif matches:
+            found[canonical] = matches[0]
+        elif canonical not in ("page_id", "part"):
+            problems.append(_missing(canonical, names, counted))
+    if options.page_parts is not None and "page_id" not in found:
+        problems.append(
+            Problem(
+                "folds of pages need a column for page_id",
+                remedy="Name it with --column page_id=NAME.",
+            )
+        )
+
+    contexts = {}
+    for context in options.context:
+        if context == "position":
+            contexts[context] = found.get("position", "position")
+        elif context in names:
+            contexts[context] = context
+        else:
+            problems.append(_unknown(f"context column '{context}'", context, names))
+    if problems:
+        raise InputError.of(source, problems)
+    return LogColumns(found=found, contexts=contexts, counted=counted)
+
+
+def _unknown(what: str, name: str, names: Sequence[str]) -> Problem:
+    remedy = f"The log has {', '.join(names)}."
+    return Problem(f"{what} is not in the log{did_you_mean(name, names)}", remedy=remedy)
+
+
+def _ambiguous(canonical: str, matches: Sequence[str]) -> Problem:
+    return Problem(
+        f"{' and '.join(matches)} could each be {canonical}",
+        remedy=f"Decide with --column {canonical}={matches[0]} (in Python: "
+        f'columns={{"{canonical}": "{matches[0]}"}}).',
+    )
+
+
+def _missing(canonical: str, names: Sequence[str], counted: bool) -> Problem:
+    known = ", ".join(ALIASES[canonical])
+    remedy = f"The log has {', '.join(names)}; name it with --column {canonical}=NAME."
+    if canonical == "click" and any(name.lower() == "clicks" for name in names):
+        remedy = "The log has clicks but no displays: counted logs need both columns."
+    elif canonical == "clicks" and counted:
+        remedy = f"The log has displays, so it needs clicks beside them. {remedy}"
+    return Problem(f"no column for {canonical} (known names: {known})", remedy=remedy)

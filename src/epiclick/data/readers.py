@@ -1,0 +1,226 @@
+"""From any log to counts: open it, find its columns, count, check, tell all that is wrong."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import ibis.expr.types as ir
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from epiclick.data.counting import (
+    bad_rows,
+    canonical_log,
+    count_expression,
+    diagnose,
+    row_rules,
+)
+from epiclick.data.counts import ClickCounts
+from epiclick.data.counts_note import CountsNote
+from epiclick.data.engine import Source, engine_errors, select_where
+from epiclick.data.features import read_features
+from epiclick.data.files import find_files
+from epiclick.data.ids import id_problems, settle_types
+from epiclick.data.log import LogColumns, LogOptions, resolve_columns
+from epiclick.data.pages import (
+    PAGE_IS_MISSING,
+    count_pages,
+    diagnose_pages,
+    share_without_click,
+    without_bad_pages,
+)
+from epiclick.data.sources import open_source
+from epiclick.errors import InputError, InputWarning, Problem
+
+FEW_WITHOUT_CLICK = 0.05
+MANY_SINGLE_PAGES = 0.90
+
+
+@dataclass(frozen=True)
+class LogReport:
+    """What there is to tell about how a log was read.
+
+    Attributes:
+        aliases: columns found under another name -> that name.
+        dropped: rows left out because they were bad.
+        capped: counted rows whose clicks were cut to their displays.
+        warnings: why answers from this log may mislead, and the notes on rows dropped or capped.
+    """
+
+    aliases: Mapping[str, str]
+    dropped: int
+    capped: int
+    warnings: tuple[str, ...]
+
+
+def read_log(
+    source: Any,
+    *,
+    features: Any = None,
+    missing_features: Literal["error", "drop"] = "error",
+    options: LogOptions | None = None,
+    **settings: Any,
+) -> ClickCounts:
+    """Count a click log, and join the features of its items if they are given.
+
+    Args:
+        source: a Parquet, CSV or JSON-lines file, a folder or glob of them, a list of these, a
+            pandas DataFrame, an Arrow or an Ibis table; one row per display, or counted rows.
+        features: likewise, with `query_id`, `doc_id` and one column per feature.
+        missing_features: what to do about pairs without features.
+        options: how to read the log; single settings can be given by name instead, such as
+            `position_base=0` or `where="day >= '2026-01-01'"` (see `LogOptions`).
+        **settings: fields of `LogOptions`, over those of `options`.
+    """
+    counts, report = count_log(source, replace(options or LogOptions(), **settings))
+    for message in report.warnings:
+        warnings.warn(message, InputWarning, stacklevel=2)
+    if features is None:
+        return counts
+    return counts.with_features(
+        read_features(features, ids=counts.options.ids), missing=missing_features
+    )
+
+
+def count_log(source: Any, options: LogOptions) -> tuple[ClickCounts, LogReport]:
+    """Count a log and report how it was read; `read_log` for those who want to print the report."""
+    if _already_counted(source) and options == LogOptions():
+        files = find_files([source] if isinstance(source, str | Path) else source)
+        counts = ClickCounts.concat([ClickCounts.from_parquet(file) for file in files])
+        return counts, LogReport({}, 0, 0, tuple(_doubts(counts)))
+
+    opened = open_source(source)
+    table = opened.table if options.where is None else select_where(opened, options.where)
+    columns = resolve_columns(table.columns, options, opened.name)
+    if problems := id_problems(opened, table, columns, options):
+        raise InputError.of(opened.name, problems)
+    log = canonical_log(table, columns, options)
+    with engine_errors(opened.name):
+        counted, pages, dropped = _count(opened, log, columns, options)
+        typed = settle_types(counted, columns, options, text=opened.text)
+        _refuse_empty(typed, opened.name, options)
+        counts = ClickCounts.from_table(
+            typed, context=tuple(columns.contexts), pages=pages, options=options
+        )
+        notes = []
+        if dropped:
+            notes.append(f"{dropped:,} bad rows were left out")
+        capped = pc.sum(counted["capped"]).as_py() if "capped" in counted.column_names else 0
+        if capped:
+            notes.append(f"{capped:,} rows had more clicks than displays; their clicks were capped")
+        notes += _doubts(counts, None if pages is None else log)
+    return counts, LogReport(columns.aliases, dropped, capped, tuple(notes))
+
+
+def _count(
+    opened: Source, log: ir.Table, columns: LogColumns, options: LogOptions
+) -> tuple[pa.Table, int | None, int]:
+    """Counted rows, number of pages and rows dropped; refuses or drops what breaks the rules."""
+    rules = row_rules(log, columns, options)
+    contexts = tuple(columns.contexts)
+    paged = "page_id" in columns.found and not columns.counted
+
+    def attempt(rows: ir.Table) -> tuple[pa.Table, int | None, bool]:
+        counted = count_expression(rows, columns, options, rules).to_pyarrow()
+        bad = pc.any(counted["bad"]).as_py()
+        if bad or not paged or not counted.num_rows:
+            return counted, None, not bad
+        pages, clean = count_pages(rows, contexts)
+        return counted, pages, clean
+
+    counted, pages, clean = attempt(log)
+    unreadable = opened.unreadable()
+    if clean and not unreadable:
+        return counted, pages, 0
+
+    every_rule = [PAGE_IS_MISSING, *rules] if paged else rules
+    keeping = log.filter(~bad_rows(log, every_rule))
+    places = ["page_id", "query_id", "doc_id", *contexts, "displays"]
+    problems = [*unreadable, *diagnose(log, every_rule, places)]
+    if paged:
+        problems += diagnose_pages(keeping, contexts)
+        keeping = without_bad_pages(keeping, contexts)
+    if options.on_bad == "error":
+        raise InputError.of(opened.name, [*problems, _dropping(options)])
+    lines = sum(problem.count or 0 for problem in unreadable)
+    rows = log.count().to_pyarrow().as_py()
+    dropped = lines + rows - keeping.count().to_pyarrow().as_py()
+    share = dropped / (lines + rows)
+    if share > options.max_bad:
+        what = f"{dropped:,} of {lines + rows:,} rows ({share:.2%}) are bad, more than the "
+        limit = Problem(f"{what}{options.max_bad:.2%} that may be dropped", remedy="See --max-bad.")
+        raise InputError.of(opened.name, [*problems, limit])
+    counted, pages, clean = attempt(keeping)
+    assert clean, "dropping the bad rows left bad rows"
+    return counted, pages, dropped
+
+
+def _dropping(options: LogOptions) -> Problem:
+    """The way out for those who would rather go on without the bad rows."""
+    return Problem(
+        f"to go on without the bad rows, up to {options.max_bad:.1%} of all, use --on-bad drop"
+    )
+
+
+def _refuse_empty(counted: pa.Table, name: str, options: LogOptions) -> None:
+    displays = pc.sum(counted["displays"]).as_py() or 0
+    if not displays:
+        why = "no row meets the condition of where" if options.where else "it has no rows"
+        raise InputError(f"{name} shows no display: {why}.")
+    if not pc.sum(counted["clicks"]).as_py():
+        raise InputError(
+            f"{name} holds no click in {displays:,} displays, so nothing can be learned from it. "
+            "Is the right column taken for clicks? Decide with --column click=NAME."
+        )
+
+
+def _doubts(counts: ClickCounts, log: ir.Table | None = None) -> list[str]:
+    """What may mislead in a log that breaks no rule."""
+    doubts = []
+    if len(counts.contexts) == 1:
+        doubts.append(
+            "all displays share one position (context), so position bias cannot be learned"
+        )
+    pages = counts.pages
+    # with fewer clicks than 95 % of pages, more than 5 % of pages must be without one
+    if log is not None and pages and counts.total_clicks > (1 - FEW_WITHOUT_CLICK) * pages:
+        share = share_without_click(log, pages)
+        if share < FEW_WITHOUT_CLICK:
+            doubts.append(
+                f"only {share:.1%} of pages are without a click; if pages without clicks were not "
+                "logged, relevance comes out too high"
+            )
+    single = _share_of_single_pages(counts)
+    if single > MANY_SINGLE_PAGES:
+        doubts.append(
+            f"{single:.1%} of queries were shown on a single page; is query_id the id of the page? "
+            "Clicks add up only over a query that repeats"
+        )
+    return doubts
+
+
+def _share_of_single_pages(counts: ClickCounts) -> float:
+    """Share of queries with one page: no context of theirs was filled more than once."""
+    query = counts.query[counts.pair]
+    repeated = np.zeros(counts.num_queries, bool)
+    repeated[query[counts.displays > 1]] = True
+    slot = np.sort((query * len(counts.contexts) + counts.context)[~repeated[query]])
+    repeated[slot[1:][slot[1:] == slot[:-1]] // len(counts.contexts)] = True
+    return 1 - float(repeated.mean())
+
+
+def _already_counted(source: Any) -> bool:
+    """Whether a source is files of our own making, to be added up rather than counted again."""
+    paths = [source] if isinstance(source, str | Path) else source
+    if not isinstance(paths, Sequence) or not all(isinstance(p, str | Path) for p in paths):
+        return False
+    files = [Path(p) for p in paths]
+    if not files or not all(f.suffix == ".parquet" and f.is_file() for f in files):
+        return False
+    try:
+        return all(CountsNote.of(file) is not None for file in files)
+    except pa.ArrowInvalid:  # damaged; the reader says which file and how
+        return False

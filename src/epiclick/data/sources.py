@@ -1,0 +1,70 @@
+"""Whatever holds rows, opened as an Ibis table: files, folders, globs, frames, tables."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import ibis
+import ibis.expr.types as ir
+import pandas as pd
+import pyarrow as pa
+
+from epiclick.data.engine import Source, connect, engine_errors
+from epiclick.data.files import open_files
+from epiclick.errors import InputError
+
+
+def open_source(source: Any) -> Source:
+    """Open a log: path, glob or folder (or several), pandas DataFrame, Arrow or Ibis table."""
+    if isinstance(source, ir.Table):
+        return _open_ibis(source)
+    if isinstance(source, pd.DataFrame):
+        return _open_frame(source)
+    if isinstance(source, pa.Table | pa.RecordBatch):
+        return _open_arrow(source if isinstance(source, pa.Table) else pa.table(source), "table")
+    if isinstance(source, str | Path):
+        return open_files([source])
+    if isinstance(source, Sequence) and source and all(isinstance(s, str | Path) for s in source):
+        return open_files(source)
+    raise InputError(
+        f"cannot read a log from {type(source).__name__}; give a path, a glob, a folder, a list of "
+        "them, a pandas DataFrame, an Arrow table or an Ibis table"
+    )
+
+
+def _open_ibis(table: ir.Table) -> Source:
+    try:
+        backend = table.get_backend()
+    except ibis.IbisError as error:
+        raise InputError(
+            "the Ibis table is not bound to a connection, so nothing can run it"
+        ) from error
+    return Source(table=table, name=f"{backend.name} table")
+
+
+def _open_frame(frame: pd.DataFrame) -> Source:
+    """A DataFrame; columns of mixed Python types become text and are named, not guessed."""
+    frame = frame.rename(columns=str)
+    mixed = tuple(
+        name
+        for name in frame.columns
+        if frame[name].dtype == object and pd.api.types.infer_dtype(frame[name]).startswith("mixed")
+    )
+    for name in mixed:
+        missing = frame[name].isna()
+        frame = frame.assign(**{name: frame[name].map(str).mask(missing, None)})
+    # pandas turns integers into floats where one is missing: turn them back
+    for name in frame.select_dtypes(float).columns:
+        values = frame[name].dropna()
+        if len(values) and (values % 1 == 0).all() and (values.abs() < 2**63).all():
+            frame = frame.assign(**{name: frame[name].astype("Int64")})
+    with engine_errors("DataFrame"):
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+    return _open_arrow(table, "DataFrame", mixed)
+
+
+def _open_arrow(table: pa.Table, name: str, mixed: tuple[str, ...] = ()) -> Source:
+    connection = connect()
+    with engine_errors(name):
+        connection.con.register("epiclick_source", table)
+    return Source(table=connection.table("epiclick_source"), name=name, mixed=mixed)
