@@ -1,0 +1,1 @@
+"""Worlds whose truth is known: LTR data, a logging policy, users who click."""

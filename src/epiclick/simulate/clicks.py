@@ -1,0 +1,88 @@
+"""Users who click: how a page's items and their positions turn into clicks."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+SATISFACTION = 0.5  # probability that a click ends the cascade user's search
+TRUST_FLOOR = 0.8  # of the clicks on relevant items that survive however low the item is
+TRUST_NOISE = 0.3  # probability that the first item is clicked for its place alone
+
+
+@dataclass(frozen=True)
+class UserModel:
+    """One kind of user.
+
+    Attributes:
+        draw: (relevance (pages, K), position_bias (K,), rng) -> clicks (pages, K) bool.
+        probability: (relevance (..., K), position_bias (K,)) -> (..., K), the probability of a
+            click on each item, averaged over what happens on the rest of the page.
+        has_taste: each page's user adds a taste of their own to relevance, and the logging policy
+            knows it.
+    """
+
+    draw: Callable[[np.ndarray, np.ndarray, np.random.Generator], np.ndarray]
+    probability: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    has_taste: bool = False
+
+
+def pbm_probability(relevance: np.ndarray, position_bias: np.ndarray) -> np.ndarray:
+    """Position-based model: P(click) = theta_k zeta."""
+    return position_bias * relevance
+
+
+def trust_probability(relevance: np.ndarray, position_bias: np.ndarray) -> np.ndarray:
+    """Trust bias: P(click) = theta_k (plus_k zeta + minus_k (1 - zeta)).
+
+    plus_k = 0.8 + 0.2 / k: relevant items lower down are recognised less often.
+    minus_k = 0.3 / k: items that are not relevant are clicked because they stand high.
+    """
+    k = np.arange(1, len(position_bias) + 1)
+    plus, minus = TRUST_FLOOR + (1 - TRUST_FLOOR) / k, TRUST_NOISE / k
+    return position_bias * (plus * relevance + minus * (1 - relevance))
+
+
+def cascade_probability(relevance: np.ndarray, position_bias: np.ndarray) -> np.ndarray:
+    """Cascade: P(click at k) = theta_k zeta_k prod_{j<k} (1 - 0.5 zeta_j)."""
+    not_satisfied = np.cumprod(1 - SATISFACTION * relevance, axis=-1)
+    before = np.concatenate([np.ones_like(relevance[..., :1]), not_satisfied[..., :-1]], axis=-1)
+    return position_bias * relevance * before
+
+
+def draw_independent(
+    probability: Callable[[np.ndarray, np.ndarray], np.ndarray],
+) -> Callable[[np.ndarray, np.ndarray, np.random.Generator], np.ndarray]:
+    """Clicks that are independent given their probabilities."""
+
+    def draw(
+        relevance: np.ndarray, position_bias: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
+        return rng.random(relevance.shape) < probability(relevance, position_bias)
+
+    return draw
+
+
+def draw_cascade(
+    relevance: np.ndarray, position_bias: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Users who read from the top and stop after a click that satisfies them.
+
+    A user has the patience to read down to position k with probability theta_k (so theta must not
+    increase), clicks what is read with probability zeta, and after each click stops, satisfied,
+    with probability 0.5. Clicks thus lower the examination of all that stands below them.
+    """
+    patient = rng.random((len(relevance), 1)) < position_bias
+    attracted = rng.random(relevance.shape) < relevance
+    satisfied = attracted & (rng.random(relevance.shape) < SATISFACTION)
+    # Patience ends once for all, so whoever reads k has read, and may have clicked, all above it.
+    satisfied_above = np.cumsum(satisfied, axis=1) - satisfied > 0
+    return patient & attracted & ~satisfied_above
+
+
+USERS: dict[str, UserModel] = {
+    "pbm": UserModel(draw_independent(pbm_probability), pbm_probability),
+    "cascade": UserModel(draw_cascade, cascade_probability),
+    "trust": UserModel(draw_independent(trust_probability), trust_probability),
+    "personal": UserModel(draw_independent(pbm_probability), pbm_probability, has_taste=True),
+}

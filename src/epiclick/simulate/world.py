@@ -1,0 +1,229 @@
+"""A simulated world: items, their true relevance, and a click log (paper, section 6)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from epiclick.data.features import FeatureTable
+from epiclick.errors import InputError, Problem
+from epiclick.simulate.clicks import USERS
+from epiclick.simulate.items import make_items, splits
+from epiclick.simulate.queries import QueryGroups
+from epiclick.simulate.relevance import (
+    RelevancePrior,
+    beta_prior,
+    label_relevance,
+    mean_over_users,
+    taste_relevance,
+)
+from epiclick.simulate.settings import WorldSettings, resolve_settings
+
+if TYPE_CHECKING:
+    from epiclick.data.counts import ClickCounts
+
+STAGES = ("rankings", "relevance", "policy", "pages", "displays", "clicks")
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """Everything that is true in a simulated world, and what its users left in the log.
+
+    Attributes:
+        settings: what it was made from.
+        features: all (query, doc) pairs.
+        relevance: (pairs,) zeta of each pair; with personal users, its mean over users.
+        position_bias: (positions,) theta.
+        log: page_id, query_id, doc_id, position (from 1), click; page by page, top to bottom.
+        prior: the Betas relevance was drawn from; None unless relevance="beta" and users have no
+            taste of their own (the mean over users follows no Beta).
+    """
+
+    settings: WorldSettings
+    features: FeatureTable
+    relevance: np.ndarray
+    position_bias: np.ndarray
+    log: pa.Table
+    prior: RelevancePrior | None = None
+
+    @property
+    def click_if_first(self) -> np.ndarray:
+        """(pairs,) probability of a click if shown first: theta_1 zeta.
+
+        Users with trust bias also click for the place itself (see `trust_probability`).
+        """
+        probability = USERS[self.settings.users].probability
+        return probability(self.relevance[:, None], self.position_bias[:1])[:, 0]
+
+    @property
+    def pages(self) -> int:
+        """Number of result pages shown."""
+        return self.settings.pages
+
+    @property
+    def clicks(self) -> int:
+        """Number of clicks in the log."""
+        return int(pc.sum(self.log["click"]).as_py())
+
+    def counts(self, **options: Any) -> "ClickCounts":
+        """The log counted per (query, doc, position), with the options of `read_log`."""
+        from epiclick.data.readers import read_log
+
+        return read_log(self.log, features=self.features, **options)
+
+    def save(self, folder: str | Path) -> None:
+        """Write the world into a folder, replacing only a world (see `simulate.storage`)."""
+        from epiclick.simulate.storage import save_world
+
+        save_world(self, Path(folder))
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "World":
+        """Read back what `save` wrote."""
+        from epiclick.simulate.storage import load_world
+
+        return load_world(Path(folder))
+
+
+def simulate(
+    queries: int | None = None,
+    docs: int | None = None,
+    features: int | None = None,
+    pages: int = 40_000,
+    positions: int | None = None,
+    theta: Sequence[float] | None = None,
+    relevance: str = "label",
+    dataset: FeatureTable | str | Path | None = None,
+    users: str = "pbm",
+    policy_strength: float = 1.0,
+    taste_sd: float = 1.0,
+    seed: int = 0,
+) -> World:
+    """Simulate clicks as the paper does; the same arguments give the same world.
+
+    Args:
+        queries: synthetic queries (2,000 unless told); not with a dataset.
+        docs: documents a query (20 unless told); not with a dataset.
+        features: features a document (20 unless told); not with a dataset.
+        pages: result pages, each for a query drawn uniformly from all splits.
+        positions: items a page (5 unless told, or as many as theta); fewer where documents run out.
+        theta: position bias, 1/k unless told.
+        relevance: "label" (0.9 y/4 + 0.1) or "beta" (drawn from Betas that depend on the features).
+        dataset: LETOR data: a path, or a FeatureTable with `label` and `split`.
+        users: "pbm", or one that breaks the position-based model: "cascade", "trust", "personal".
+        policy_strength: factor on the logging policy's scores; 0 ranks uniformly at random.
+        taste_sd: spread of tastes among personal users, in logits.
+        seed: every stage has its own stream, so that more pages, say, leave the items as they were.
+    """
+    settings = resolve_settings(
+        queries=queries,
+        docs=docs,
+        features=features,
+        pages=pages,
+        positions=positions,
+        theta=theta,
+        relevance=relevance,
+        dataset=_name(dataset),
+        users=users,
+        policy_strength=policy_strength,
+        taste_sd=taste_sd,
+        seed=seed,
+    )
+    rng = random_streams(settings.seed)
+    table = make_items(settings, dataset, rng["rankings"])
+    zeta, prior = draw_relevance(settings, table, rng["relevance"])
+    groups = QueryGroups.of(table.keys["query_id"])
+    known = zeta if prior is None else prior.mean
+    scores = logging_scores(settings, table, groups, known, rng["policy"])
+    log = show_pages(settings, table, groups, scores, zeta, rng)
+    if USERS[settings.users].has_taste:
+        zeta, prior = mean_over_users(zeta, settings.taste_sd), None
+    return World(settings, table, zeta, np.array(settings.theta), log, prior)
+
+
+def random_streams(seed: int) -> dict[str, np.random.Generator]:
+    """An independent generator for each stage."""
+    seeds = np.random.SeedSequence(seed).spawn(len(STAGES))
+    return {stage: np.random.default_rng(s) for stage, s in zip(STAGES, seeds, strict=True)}
+
+
+def _name(dataset: FeatureTable | str | Path | None) -> str | None:
+    """How the settings call a dataset."""
+    if dataset is None:
+        return None
+    return "FeatureTable" if isinstance(dataset, FeatureTable) else str(dataset)
+
+
+def draw_relevance(
+    settings: WorldSettings, table: FeatureTable, rng: np.random.Generator
+) -> tuple[np.ndarray, RelevancePrior | None]:
+    """(pairs,) relevance, and the Betas it was drawn from if it was."""
+    if settings.relevance == "label":
+        return label_relevance(table.keys["label"].to_numpy()), None
+    prior = beta_prior(table, rng)
+    return rng.beta(prior.alpha, prior.beta), prior
+
+
+def logging_scores(
+    settings: WorldSettings,
+    table: FeatureTable,
+    queries: QueryGroups,
+    known: np.ndarray,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """(pairs,) scores of a logging policy whose supervisor knows the given relevance (pairs,)."""
+    # Not at the top: jax takes a second to import, and loading a world does without it.
+    from epiclick.simulate.policy import train_policy
+
+    training = np.flatnonzero(splits(table)[queries.rows[queries.starts[:-1]]] == "train")
+    policy = train_policy(table, known, queries, training, settings.positions, rng)
+    scores = policy.scores(table)
+    bad = np.flatnonzero(~np.isfinite(scores))
+    if bad.size:
+        examples = [f"row {row}" for row in bad[:3]]
+        problem = Problem("features must be finite numbers", bad.size, examples=examples)
+        raise InputError.of("the dataset of simulate", [problem])
+    return scores
+
+
+def show_pages(
+    settings: WorldSettings,
+    table: FeatureTable,
+    queries: QueryGroups,
+    scores: np.ndarray,
+    relevance: np.ndarray,
+    rng: dict[str, np.random.Generator],
+) -> pa.Table:
+    """Show the logging policy's pages to users and write down what they do."""
+    from epiclick.simulate.policy import sample_rankings
+
+    users = USERS[settings.users]
+    shown = sample_rankings(
+        scores,
+        queries,
+        rng["pages"].integers(len(queries), size=settings.pages),
+        settings.positions,
+        rng["displays"],
+        strength=settings.policy_strength,
+        taste_sd=settings.taste_sd if users.has_taste else 0.0,
+    )
+    is_shown = shown.rows >= 0
+    zeta = np.where(is_shown, relevance[shown.rows], 0)  # (pages, positions)
+    if users.has_taste:
+        zeta = taste_relevance(zeta, shown.taste)
+    clicks = users.draw(zeta, np.array(settings.theta), rng["clicks"])
+    page, place = np.nonzero(is_shown)
+    items = table.keys.select(["query_id", "doc_id"]).take(pa.array(shown.rows[is_shown]))
+    return pa.table(
+        {
+            "page_id": page,
+            "query_id": items["query_id"],
+            "doc_id": items["doc_id"],
+            "position": (place + 1).astype(np.int32),
+            "click": clicks[is_shown].astype(np.int8),
+        }
+    )
