@@ -1,0 +1,83 @@
+"""`epiclick simulate`: a world whose truth is known, as files."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from epiclick.cli.output import AsJson, Quiet, note, print_json, print_table, progress
+
+Users = Literal["pbm", "cascade", "trust", "personal"]
+
+
+def simulate(
+    out: Annotated[Path, typer.Option(help="Folder to write.", show_default=False)],
+    queries: Annotated[int | None, typer.Option(help="Queries.", show_default="2000")] = None,
+    docs: Annotated[int | None, typer.Option(help="Documents a query.", show_default="20")] = None,
+    features: Annotated[int | None, typer.Option(help="Features.", show_default="20")] = None,
+    pages: Annotated[int, typer.Option(help="Pages shown.")] = 40_000,
+    positions: Annotated[
+        int | None, typer.Option(help="Positions of a page.", show_default="5")
+    ] = None,
+    theta: Annotated[
+        str | None, typer.Option(help="Position bias: 1,.5,.33", show_default="1/k")
+    ] = None,
+    relevance: Annotated[
+        Literal["label", "beta"],
+        typer.Option(help="From graded labels, or drawn from Betas that depend on features."),
+    ] = "label",
+    dataset: Annotated[
+        Path | None, typer.Option(help="LETOR file or folder instead of synthetic data.")
+    ] = None,
+    users: Annotated[
+        Users, typer.Option(help="How users click; all but pbm break the model.")
+    ] = "pbm",
+    policy_strength: Annotated[
+        float, typer.Option(help="Sharpness of the logging policy; 0 ranks at random.")
+    ] = 1.0,
+    seed: Annotated[int, typer.Option(help="Same seed, same bytes.")] = 0,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Simulate a click log with known relevance and position bias.
+
+    Example: epiclick simulate --out world --queries 500 --pages 10000
+    """
+    from epiclick import simulate as make_world
+    from epiclick.errors import InputError
+
+    try:
+        own_theta = None if theta is None else tuple(float(value) for value in theta.split(","))
+    except ValueError as error:
+        raise InputError(f"--theta {theta}: write numbers such as 1,.5,.33") from error
+    with progress("simulating", quiet=quiet or as_json):
+        world = make_world(
+            queries=queries,
+            docs=docs,
+            features=features,
+            pages=pages,
+            positions=positions,
+            theta=own_theta,
+            relevance=relevance,
+            dataset=dataset,
+            users=users,
+            policy_strength=policy_strength,
+            seed=seed,
+        )
+        world.save(out)
+    sizes = {"pages": world.pages, "pairs": len(world.features), "displays": world.log.num_rows}
+    clicks = world.clicks
+    if as_json:
+        bias = world.position_bias.tolist()
+        print_json({**sizes, "clicks": clicks, "position_bias": bias})
+        return
+    print(", ".join(f"{count:,} {name}" for name, count in {**sizes, "clicks": clicks}.items()))
+    print_table(
+        "Position bias of this world",
+        ["position", "position bias"],
+        ([str(k), f"{theta_k:.4f}"] for k, theta_k in enumerate(world.position_bias, start=1)),
+    )
+    note(
+        f"written to {out}: clicks.parquet, features.parquet, relevance.parquet, truth.json",
+        quiet=quiet,
+    )
