@@ -62,10 +62,6 @@ def count_expression(
     more clicks than displays. `log` is what `canonical_log` gives.
     """
     keys = ["query_id", "doc_id", *columns.contexts, *(["part"] if "part" in log.columns else [])]
-    log = log.mutate(bad=bad_rows(log, rules))
-    if "position" in columns.contexts:
-        position = _whole(log.position)
-        log = log.mutate(position=position + 1 if options.position_base == 0 else position)
     if not columns.counted:
         clicked = number(log.click) == 1
         counted = {"displays": log.count(), "clicks": log.count(where=clicked)}
@@ -75,7 +71,14 @@ def count_expression(
         if options.clip_clicks:
             counted["clicks"] = ibis.least(shown, clicked).sum().cast("int64")
             counted["capped"] = log.count(where=clicked > shown)
-    grouped = log.group_by(keys).aggregate(**counted, bad=log.bad.any())
+    # what a key says is checked and converted once a group, not once a row
+    of_rows = [rule for rule in rules if rule.value not in keys]
+    of_keys = [rule for rule in rules if rule.value in keys]
+    grouped = log.group_by(keys).aggregate(**counted, bad=bad_rows(log, of_rows).any())
+    grouped = grouped.mutate(bad=grouped.bad | bad_rows(grouped, of_keys))
+    if "position" in columns.contexts:
+        position = _whole(grouped.position)
+        grouped = grouped.mutate(position=position + 1 if options.position_base == 0 else position)
     return grouped.order_by(keys)
 
 

@@ -157,7 +157,9 @@ class ClickCounts:
                 raise InputError(
                     f"{name} must be whole numbers, not {table.schema.field(name).type}"
                 )
-        table = table.select([*keys, "displays", "clicks"]).filter(pc.field("displays") != 0)
+        table = table.select([*keys, "displays", "clicks"])
+        if pc.any(pc.equal(table["displays"], 0)).as_py():
+            table = table.filter(pc.field("displays") != 0)
         columns = {name: as_array(table[name]) for name in table.column_names}
         if not strictly_ascending([columns[key] for key in keys]):
             summed = table.group_by(keys).aggregate([("displays", "sum"), ("clicks", "sum")])
