@@ -1,7 +1,9 @@
 """The engine that runs over rows: DuckDB of our own, or the one an Ibis table is bound to."""
 
 import os
+import signal
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -55,11 +57,35 @@ def engine_errors(name: str) -> Iterator[None]:
         yield
     except (duckdb.OutOfMemoryException, duckdb.InternalException):
         raise
-    except duckdb.InterruptException as stop:
-        raise KeyboardInterrupt from stop
     except (duckdb.Error, pa.ArrowInvalid) as error:
         said = str(error).strip().split("\n")[0].rstrip(".")
         raise InputError(f"{name} cannot be read: {said}.") from error
+
+
+@contextmanager
+def stoppable(table: ir.Table) -> Iterator[None]:
+    """Let Ctrl-C stop DuckDB at once: by itself it first lets its other threads run to the end."""
+    backend = table.get_backend()
+    before = signal.getsignal(signal.SIGINT)
+    in_main = threading.current_thread() is threading.main_thread()
+    if backend.name != "duckdb" or not in_main or before in (signal.SIG_IGN, None):
+        yield
+        return
+
+    def stop(*_: object) -> None:
+        backend.con.interrupt()
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    except RuntimeError as error:
+        # DuckDB's own word for an interrupt, in place of the exception our handler raised
+        if str(error) == "Query interrupted":
+            raise KeyboardInterrupt from error
+        raise
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def select_where(source: Source, condition: str) -> ir.Table:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from epiclick.data.cache import MatrixWriter, write_entry
 from epiclick.data.counting import number
-from epiclick.data.engine import Source, connect, engine_errors
+from epiclick.data.engine import Source, connect, engine_errors, stoppable
 from epiclick.data.ids import as_integers, id_problems, settle_types
 from epiclick.data.log import ALIASES, LogColumns, LogOptions
 from epiclick.errors import InputError, Problem
@@ -90,7 +90,7 @@ class FeatureRows:
         values = {f"x{i}": _float(table[name]) for i, name in enumerate(self.names)}
         tally = _Tally(self.names)
         keys = []
-        with engine_errors(self.opened.name), warnings.catch_warnings():
+        with stoppable(table), engine_errors(self.opened.name), warnings.catch_warnings():
             # Ibis calls DuckDB by a name that DuckDB has since changed
             warnings.filterwarnings("ignore", "fetch_record_batch", DeprecationWarning)
             for batch in table.select(**chosen, **values).to_pyarrow_batches(chunk_size=BATCH):

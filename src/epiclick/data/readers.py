@@ -20,7 +20,7 @@ from epiclick.data.counting import (
 )
 from epiclick.data.counts import ClickCounts
 from epiclick.data.counts_note import CountsNote
-from epiclick.data.engine import Source, engine_errors, select_where
+from epiclick.data.engine import Source, engine_errors, select_where, stoppable
 from epiclick.data.features import read_features
 from epiclick.data.files import find_files
 from epiclick.data.ids import id_problems, settle_types
@@ -98,7 +98,7 @@ def count_log(source: Any, options: LogOptions) -> tuple[ClickCounts, LogReport]
     if problems := id_problems(opened, table, columns, options):
         raise InputError.of(opened.name, problems)
     log = canonical_log(table, columns, options)
-    with engine_errors(opened.name):
+    with stoppable(opened.table), engine_errors(opened.name):
         counted, pages, dropped = _count(opened, log, columns, options)
         typed = settle_types(counted, columns, options, text=opened.text)
         _refuse_empty(typed, opened.name, options)
@@ -193,8 +193,7 @@ def _doubts(counts: ClickCounts, log: ir.Table | None = None) -> list[str]:
                 f"only {share:.1%} of pages are without a click; if pages without clicks were not "
                 "logged, relevance comes out too high"
             )
-    single = _share_of_single_pages(counts)
-    if single > MANY_SINGLE_PAGES:
+    if single := _mostly_single_pages(counts):
         doubts.append(
             f"{single:.1%} of queries were shown on a single page; is query_id the id of the page? "
             "Clicks add up only over a query that repeats"
@@ -202,14 +201,23 @@ def _doubts(counts: ClickCounts, log: ir.Table | None = None) -> list[str]:
     return doubts
 
 
-def _share_of_single_pages(counts: ClickCounts) -> float:
-    """Share of queries with one page: no context of theirs was filled more than once."""
-    query = counts.query[counts.pair]
+def _mostly_single_pages(counts: ClickCounts) -> float | None:
+    """Share of queries with one page, if it is above 90 %; else None.
+
+    A query has one page if no context of its was filled more than once.
+    """
     repeated = np.zeros(counts.num_queries, bool)
-    repeated[query[counts.displays > 1]] = True
+    # a look at a few entries is enough to clear almost every log
+    for step in (64, 1):
+        often = np.flatnonzero(counts.displays[::step] > 1) * step
+        repeated[counts.query[counts.pair[often]]] = True
+        if repeated.mean() >= 1 - MANY_SINGLE_PAGES:
+            return None
+    query = counts.query[counts.pair]
     slot = np.sort((query * len(counts.contexts) + counts.context)[~repeated[query]])
     repeated[slot[1:][slot[1:] == slot[:-1]] // len(counts.contexts)] = True
-    return 1 - float(repeated.mean())
+    share = 1 - float(repeated.mean())
+    return share if share > MANY_SINGLE_PAGES else None
 
 
 def _already_counted(source: Any) -> bool:

@@ -1,0 +1,61 @@
+"""The engine stops when told to, and its words are passed on in ours."""
+
+import os
+import signal
+import threading
+
+import pytest
+
+from epiclick.data.engine import connect, engine_errors, stoppable
+from epiclick.errors import InputError
+
+
+def test_an_interrupt_stops_a_query_that_would_run_for_hours() -> None:
+    connection = connect()
+    endless = connection.sql("SELECT sum(hash(range)) AS total FROM range(1_000_000_000_000)")
+    before = signal.getsignal(signal.SIGINT)
+    interrupt = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+
+    def run() -> None:
+        with stoppable(endless):
+            interrupt.start()
+            endless.to_pyarrow()
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    assert signal.getsignal(signal.SIGINT) is before
+    # the connection is fit for use again
+    assert connection.sql("SELECT 1 AS one").to_pyarrow()["one"].to_pylist() == [1]
+
+
+def test_other_threads_keep_their_own_signals() -> None:
+    table = connect().sql("SELECT 1 AS one")
+    before = signal.getsignal(signal.SIGINT)
+    seen = []
+
+    def work() -> None:
+        with stoppable(table):
+            seen.append(signal.getsignal(signal.SIGINT) is before)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [True]
+
+
+def test_what_the_engine_says_names_the_input() -> None:
+    connection = connect()
+    with (
+        pytest.raises(InputError, match=r"my log cannot be read: .*nothing"),
+        engine_errors("my log"),
+    ):
+        connection.raw_sql("SELECT * FROM nothing")
+
+
+def test_a_full_memory_is_not_blamed_on_the_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EPICLICK_MEMORY_LIMIT", "20MB")
+    connection = connect()
+    connection.raw_sql("SET max_temp_directory_size = '0MB'")
+    with pytest.raises(Exception, match=r"Out of Memory|memory") as caught, engine_errors("my log"):
+        connection.raw_sql("SELECT list(range) FROM range(100_000_000)").fetchall()
+    assert not isinstance(caught.value, InputError)

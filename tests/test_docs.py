@@ -1,0 +1,55 @@
+"""The documentation builds, and the README's commands run as they stand there."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def test_the_documentation_builds_without_a_warning(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "--quiet",
+        "--site-dir",
+        str(tmp_path),
+    ]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "index.html").exists()
+
+
+def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
+    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+    commands = [
+        line for block in blocks for line in block.splitlines() if line.startswith("epiclick ")
+    ]
+    # the log of "your own log" is that of the world to practise in
+    commands.sort(key=lambda command: not command.startswith("epiclick simulate"))
+    assert len(commands) >= 3
+    for command in commands:
+        verb = command.split()[1:]
+        run = [sys.executable, "-m", "epiclick.cli.main", *verb]
+        done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
+        if verb[0] == "simulate":
+            for name in ("clicks", "features"):
+                (tmp_path / f"{name}.parquet").write_bytes(
+                    (tmp_path / "world" / f"{name}.parquet").read_bytes()
+                )
+    python = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+    assert python is not None
+    done = subprocess.run(
+        [sys.executable, "-c", python.group(1)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "click_rate" in done.stdout
