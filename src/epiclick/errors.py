@@ -15,6 +15,7 @@ class Problem:
         unit: what is counted, in the singular.
         examples: the first offenders, each naming its place and value.
         remedy: what to do about it.
+        droppable: going on without the offenders loses no more than them.
     """
 
     what: str
@@ -22,6 +23,7 @@ class Problem:
     unit: str = "row"
     examples: Sequence[str] = ()
     remedy: str = ""
+    droppable: bool = True
 
     def __str__(self) -> str:
         """Say the problem in one line."""

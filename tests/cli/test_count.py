@@ -1,5 +1,6 @@
 """`epiclick count`, as a program or a person would call it."""
 
+import datetime
 import json
 import subprocess
 import sys
@@ -82,6 +83,8 @@ def test_out_is_a_parquet_file_that_counts_again_to_the_same(
         (["LOG", "--max-bad", "few"], "write a share such as 0.1%"),
         (["LOG", "--position-base", "0", "--where", "position >"], "not an SQL condition"),
         (["LOG", "--out", "."], "is a folder"),
+        (["LOG", "--out", "counts.csv"], "name a .parquet file"),
+        (["LOG", "--out", "clicks.csv/c.parquet"], "cannot be written"),
     ],
 )
 def test_bad_input_gives_code_2_one_message_and_no_file(
@@ -109,6 +112,25 @@ def test_the_real_yandex_counts(shared_data: Callable[[str], Path]) -> None:
     assert refused.returncode == 2
     assert "--position-base 0" in refused.stderr
     assert "--clip-clicks" in refused.stderr
+
+
+def test_the_log_itself_is_never_overwritten(small_log: pd.DataFrame, tmp_path: Path) -> None:
+    log = tmp_path / "log.parquet"
+    small_log.to_parquet(log)
+    before = log.read_bytes()
+    done = epiclick("count", tmp_path / "*.parquet", "--out", log)
+    assert done.returncode == 2
+    assert "is the log itself" in done.stderr
+    assert log.read_bytes() == before
+
+
+def test_context_values_are_shown_as_they_are(small_log: pd.DataFrame, tmp_path: Path) -> None:
+    day = [datetime.date(2026, 1, 1 + i % 2) for i in range(18)]
+    small_log.assign(day=day, kind="[red]x[/b]").to_parquet(tmp_path / "log.parquet")
+    log = tmp_path / "log.parquet"
+    assert "[red]x[/b]" in epiclick("count", log, "--context", "kind,position").stdout
+    record = json.loads(epiclick("count", log, "--context", "day,position", "--json").stdout)
+    assert record["by_position"][0]["day"] == "2026-01-01"
 
 
 def test_an_interrupt_leaves_nothing_behind(

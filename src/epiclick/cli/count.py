@@ -1,5 +1,6 @@
 """`epiclick count`: a log into counts."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -54,10 +55,9 @@ def count(
     """
     from epiclick.data.log import LogOptions
     from epiclick.data.readers import count_log
-    from epiclick.errors import InputError
 
-    if out is not None and out.is_dir():
-        raise InputError(f"--out {out} is a folder; name a file, such as {out / 'counts.parquet'}")
+    if out is not None:
+        check_out(out, log)
     options = LogOptions(
         columns=parse_columns(column or []),
         context=tuple(name.strip() for name in context.split(",")),
@@ -108,6 +108,22 @@ def count(
     )
     if out is not None:
         note(f"written to {out}", quiet=quiet)
+
+
+def check_out(out: Path, log: list[str]) -> None:
+    """Refuse, before any work, a file that cannot be written or is itself the log."""
+    from epiclick.data.files import find_files
+    from epiclick.errors import InputError
+
+    if out.is_dir():
+        raise InputError(f"--out {out} is a folder; name a file, such as {out / 'counts.parquet'}")
+    if out.suffix.lower() not in (".parquet", ".pq"):
+        raise InputError(f"--out {out}: counts are written as Parquet; name a .parquet file")
+    parent = next(p for p in out.absolute().parents if p.exists())
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
+        raise InputError(f"--out {out} cannot be written: {parent} is no folder for new files")
+    if out.exists() and any(out.samefile(file) for file in find_files(log)):
+        raise InputError(f"--out {out} is the log itself; name another file")
 
 
 def parse_columns(assignments: list[str]) -> dict[str, str]:

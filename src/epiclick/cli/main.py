@@ -43,6 +43,9 @@ def run() -> None:
     except InputError as error:
         print(f"epiclick: {error}", file=sys.stderr)
         sys.exit(2)
+    except MemoryError as error:
+        print(f"epiclick: {error or 'out of memory'}", file=sys.stderr)
+        sys.exit(1)
     except SystemExit as end:
         if end.code == INTERRUPTED:
             print("epiclick: stopped; nothing was written", file=sys.stderr)

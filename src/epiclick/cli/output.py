@@ -16,19 +16,21 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results only, 
 
 def print_json(record: Mapping[str, Any]) -> None:
     """One object with its schema version, as a single line."""
-    print(json.dumps({"schema_version": SCHEMA_VERSION, **record}))
+    # dates and decimals of context columns are written as text
+    print(json.dumps({"schema_version": SCHEMA_VERSION, **record}, default=str))
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """A table that fits the terminal; numbers are aligned on the right."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", title_style="bold")
     for column in columns:
         table.add_column(column, justify="right")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(escape, row))
     Console().print(table)
 
 

@@ -47,7 +47,11 @@ def distinct(columns: Mapping[str, pa.Array]) -> tuple[pa.Table, np.ndarray]:
         rank = pc.rank(encoded.dictionary, sort_keys="ascending").to_numpy().astype(np.int64) - 1
         code = code * len(rank) + rank[encoded.indices.to_numpy()]
         codes *= len(rank)
-    # a table of all codes is far quicker than sorting the rows; combinations are few as a rule
+        if codes > 4 * rows + 1024:
+            # columns that hardly combine: keep only the codes in use
+            used_codes, code = np.unique(code, return_inverse=True)
+            codes = len(used_codes)
+    # a table of all codes is far quicker than sorting the rows
     first_row = np.full(codes, rows)
     first_row[code[::-1]] = np.arange(rows)[::-1]
     used = first_row < rows

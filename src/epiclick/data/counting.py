@@ -58,8 +58,8 @@ def count_expression(
 ) -> ir.Table:
     """Displays and clicks per (query, doc, context[, part]), in the order of these keys.
 
-    `bad` tells whether a group holds a row that breaks a rule; `capped` how many of its rows had
-    more clicks than displays. `log` is what `canonical_log` gives.
+    `rows` is how many rows a group has, `bad` whether one of them breaks a rule, `capped` how many
+    had more clicks than displays. `log` is what `canonical_log` gives.
     """
     keys = ["query_id", "doc_id", *columns.contexts, *(["part"] if "part" in log.columns else [])]
     if not columns.counted:
@@ -67,7 +67,11 @@ def count_expression(
         counted = {"displays": log.count(), "clicks": log.count(where=clicked)}
     else:
         shown, clicked = _whole(log.displays), _whole(log.clicks)
-        counted = {"displays": shown.sum().cast("int64"), "clicks": clicked.sum().cast("int64")}
+        counted = {
+            "displays": shown.sum().cast("int64"),
+            "clicks": clicked.sum().cast("int64"),
+            "rows": log.count(),
+        }
         if options.clip_clicks:
             counted["clicks"] = ibis.least(shown, clicked).sum().cast("int64")
             counted["capped"] = log.count(where=clicked > shown)
@@ -165,7 +169,12 @@ def number(value: ir.Value) -> ir.NumericValue:
 def _whole(value: ir.Value) -> ir.IntegerValue:
     """A column as integers; only for rows that keep the rules."""
     as_number = number(value)
-    return as_number if as_number.type().is_integer() else as_number.cast("int64")
+    return as_number if as_number.type().is_integer() else as_number.try_cast("int64")
+
+
+def _is_whole(value: ir.NumericValue) -> ir.BooleanValue:
+    """Whether a number is an integer of 64 bits; false for what is none."""
+    return (value.try_cast("int64") == value).fill_null(False)
 
 
 def _number_rules(log: ir.Table, name: str) -> list[RowRule]:
@@ -184,7 +193,8 @@ def _number_rules(log: ir.Table, name: str) -> list[RowRule]:
         rules.append(
             RowRule(
                 f"{name} must be a whole number",
-                lambda t: number(t[name]) != number(t[name]).floor(),
+                # broken also by NaN, and by what no integer can hold
+                lambda t: t[name].notnull() & ~_is_whole(number(t[name])),
                 name,
             )
         )

@@ -66,6 +66,8 @@ class ClickCounts:
             raise InputError("displays must be at least 1 and clicks at least 0 in every entry")
         if np.any(self.clicks > self.displays):
             raise InputError("clicks must not exceed displays; use clip_clicks=True to cap them")
+        if self.displays.sum(dtype=np.float64) >= 2**63:
+            raise InputError("all displays together exceed what a 64-bit integer can hold")
         assert len(self.pair) == len(self.context) == len(self.displays) == len(self.clicks)
         assert len(self.query_id) == len(self.doc_id)
 
@@ -202,11 +204,17 @@ class ClickCounts:
             raise InputError("counts to be added must have the same context columns and parts")
         if any(c.features is not head.features for c in counts):
             raise InputError("counts to be added must share one feature table; join it afterwards")
-        id_types = {(c.query_id.type, c.doc_id.type) for c in counts}
-        if len(id_types) > 1:
+        if len({(c.query_id.type, c.doc_id.type) for c in counts}) > 1:
             raise InputError(
                 "ids differ by type between the counts (1 is not '1'); "
                 "read the logs with ids='string' or ids='integer'"
+            )
+        kinds = {(*c.contexts.schema.types, c.parts.type if c.parts else None) for c in counts}
+        ways = {(c.options.part, c.options.page_parts) for c in counts}
+        if len(kinds) > 1 or len(ways) > 1:
+            raise InputError(
+                "contexts or parts differ between the counts (other types, columns or folds); "
+                "count the logs with the same options"
             )
         pages = [c.pages for c in counts if c.pages is not None]
         total = cls.from_table(
@@ -264,6 +272,9 @@ class ClickCounts:
         if by == "query":
             group, weight = self.query[self.pair], np.ones(self.num_queries)
         elif self.part is not None and self.parts is not None:
+            if (by == "page") != (self.options.page_parts is not None):
+                has = "folds of pages" if by == "time" else "parts in time"
+                raise InputError(f"split(by='{by}') needs other parts; these counts have {has}")
             group = self.part
             weight = np.bincount(self.part, self.displays, len(self.parts)).astype(np.float64)
         else:

@@ -4,6 +4,7 @@ import os
 import signal
 import tempfile
 import threading
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,6 +23,12 @@ MEMORY_LIMIT = "3GB"
 """DuckDB spills to disk beyond this, so that reading a log stays below about 4 GB."""
 
 
+CANONICAL_INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"
+"""An integer as it would be written back; 007 and +7 are text, since 7 is not what they say."""
+
+CANONICAL_DECIMAL = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?$"
+
+
 @dataclass(frozen=True)
 class Source:
     """Opened rows.
@@ -33,6 +40,7 @@ class Source:
         mixed: columns that hold numbers and text together, as text.
         partial: columns that only some files have -> how many lack them.
         unreadable: looks for lines that could not be read at all; to be called after a pass.
+        notes: what else to tell whoever opened them.
     """
 
     table: ir.Table
@@ -41,11 +49,13 @@ class Source:
     mixed: tuple[str, ...] = ()
     partial: Mapping[str, int] = field(default_factory=dict)
     unreadable: Callable[[], list[Problem]] = list
+    notes: tuple[str, ...] = ()
 
 
 def connect() -> Any:
     """A DuckDB of our own: bounded memory, spilling into the system's temporary folder."""
-    spill = Path(tempfile.gettempdir()) / f"epiclick-{os.getpid()}"
+    # connections that shared a folder would remove each other's files
+    spill = Path(tempfile.gettempdir()) / f"epiclick-{os.getpid()}-{uuid.uuid4().hex[:8]}"
     limit = os.environ.get("EPICLICK_MEMORY_LIMIT", MEMORY_LIMIT)
     return ibis.duckdb.connect(memory_limit=limit, temp_directory=str(spill))
 
@@ -55,9 +65,14 @@ def engine_errors(name: str) -> Iterator[None]:
     """Turn what the engine says of unreadable input into an InputError that names the input."""
     try:
         yield
-    except (duckdb.OutOfMemoryException, duckdb.InternalException):
+    except duckdb.OutOfMemoryException as error:
+        raise MemoryError(
+            f"{name} needs more memory than DuckDB may take; raise EPICLICK_MEMORY_LIMIT "
+            f"(now {os.environ.get('EPICLICK_MEMORY_LIMIT', MEMORY_LIMIT)})"
+        ) from error
+    except duckdb.InternalException:
         raise
-    except (duckdb.Error, pa.ArrowInvalid) as error:
+    except (duckdb.Error, pa.ArrowInvalid, pa.ArrowNotImplementedError, ibis.IbisError) as error:
         said = str(error).strip().split("\n")[0].rstrip(".")
         raise InputError(f"{name} cannot be read: {said}.") from error
 
@@ -93,36 +108,51 @@ def select_where(source: Source, condition: str) -> ir.Table:
     dialect = source.table.get_backend().dialect
     try:
         tree = sqlglot.parse_one(f"SELECT 1 FROM log WHERE ({condition}\n)", dialect=dialect)
-    except sqlglot.ParseError as error:
+    except sqlglot.errors.SqlglotError as error:
         raise InputError(f"where is not an SQL condition: {condition}") from error
-    used = {column.name.lower() for column in tree.find_all(sqlglot.exp.Column)}
     names = source.table.columns
+    used = {column.name.lower() for column in tree.find_all(sqlglot.exp.Column)}
     if unknown := sorted(used - {name.lower() for name in names}):
         hints = ", ".join(f"{name}{did_you_mean(name, names)}" for name in unknown)
         raise InputError(f"where names columns that {source.name} does not have: {hints}")
     query = f"SELECT * FROM log WHERE ({condition}\n)"
-    if source.text:
-        # values stay text in the result, and are numbers only for the comparison
-        compared = [
-            f"TRY_CAST(raw.{quote_name(name)} AS DOUBLE) AS {quote_name(name)}"
-            if _holds_numbers(source.table, name)
-            else f"raw.{quote_name(name)}"
-            for name in names
-            if name.lower() in used
-        ]
-        rows = f"SELECT {', '.join(['raw', *compared])} FROM log AS raw"
-        query = f"SELECT raw.* FROM ({rows}) WHERE ({condition}\n)"
     try:
         with engine_errors(source.name):
+            if source.text:
+                query = _typed_query(source.table, tree, condition)
             return source.table.alias("log").sql(query)
     except InputError as error:
         raise InputError(f'where "{condition}": {error}') from error
 
 
-def _holds_numbers(table: ir.Table, column: str) -> bool:
-    """Whether the first values of a text column are all numbers."""
-    head = table.filter(table[column].notnull()).select(value=table[column]).limit(10_000)
-    return bool(head.value.try_cast("float64").notnull().all().to_pyarrow().as_py())
+def _typed_query(table: ir.Table, tree: Any, condition: str) -> str:
+    """A query over text columns that compares those with numbers in them as numbers.
+
+    Values stay text in the result. A column that the condition compares with text stays text there
+    as well.
+    """
+    beside_text = {
+        column.name.lower()
+        for column in tree.find_all(sqlglot.exp.Column)
+        if column.parent and any(x.is_string for x in column.parent.find_all(sqlglot.exp.Literal))
+    }
+    used = {column.name.lower() for column in tree.find_all(sqlglot.exp.Column)}
+    compared = []
+    for name in table.columns:
+        if name.lower() in used:
+            kind = "VARCHAR" if name.lower() in beside_text else _number_type(table[name])
+            column = quote_name(name)
+            compared.append(f"CAST(epiclick_row.{column} AS {kind}) AS {column}")
+    rows = f"SELECT {', '.join(['epiclick_row', *compared])} FROM log AS epiclick_row"
+    return f"SELECT epiclick_row.* FROM ({rows}) WHERE ({condition}\n)"
+
+
+def _number_type(column: ir.Value) -> str:
+    """The SQL type of a text column's values: numbers if all are, written as numbers are."""
+    for kind, pattern in (("BIGINT", CANONICAL_INTEGER), ("DOUBLE", CANONICAL_DECIMAL)):
+        if column.re_search(pattern).all().to_pyarrow().as_py():
+            return kind
+    return "VARCHAR"
 
 
 def quote_name(column: str) -> str:

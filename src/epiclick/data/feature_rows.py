@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from epiclick.data.cache import MatrixWriter, write_entry
 from epiclick.data.counting import number
 from epiclick.data.engine import Source, connect, engine_errors, stoppable
-from epiclick.data.ids import as_integers, id_problems, settle_types
+from epiclick.data.ids import as_integers, settle_types, type_problems
 from epiclick.data.log import ALIASES, LogColumns, LogOptions
 from epiclick.errors import InputError, Problem
 
@@ -52,10 +52,12 @@ class FeatureRows:
         table = opened.table
         keys = _key_columns(table.columns, columns, opened.name)
         found = LogColumns({name: keys[name] for name in IDS}, {}, counted=False)
-        problems = id_problems(opened, table, found, LogOptions(ids=ids))
+        problems = type_problems(opened, table, found, LogOptions(ids=ids))
         others = [name for name in table.columns if name not in keys.values()]
+        # an index that pandas wrote beside the table is no feature
+        named = [name for name in others if not name.startswith("Unnamed: ")]
         with engine_errors(opened.name):
-            numeric = _numeric(opened, others)
+            numeric = _numeric(opened, named)
         problems += [
             Problem(f"feature {name} is missing from", opened.partial[name], "file")
             for name in numeric

@@ -127,7 +127,7 @@ def read_features(
         table = FeatureTable(entry.keys, tuple(meta["names"]), entry.matrix)
     if meta["ignored"]:
         warnings.warn(
-            f"{meta['source']}: columns that are not numbers were left out: "
+            f"{meta['source']}: columns that are not numbers, or have no name, were left out: "
             f"{', '.join(meta['ignored'])}. Encode them as numbers if they are features.",
             InputWarning,
             stacklevel=2,

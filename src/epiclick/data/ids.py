@@ -6,36 +6,42 @@ import ibis.expr.types as ir
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from epiclick.data.engine import Source
+from epiclick.data.engine import CANONICAL_INTEGER, Source
 from epiclick.data.log import LogColumns, LogOptions
 from epiclick.errors import InputError, Problem
 
-CANONICAL_INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"
-"""An integer as it would be written back; 007 and +7 are text, since 7 is not what they say."""
+TIMESTAMP = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}"
 
 
-def id_problems(
+def type_problems(
     source: Source, table: ir.Table, columns: LogColumns, options: LogOptions
 ) -> list[Problem]:
-    """Columns that only some files have, and ids of two types or of a type that cannot be an id."""
+    """Columns that only some files have, and columns of a type that cannot be what they are for."""
     problems = []
     for name, own in {**columns.found, **columns.contexts}.items():
+        kind = table[own].type()
+        is_key = name in ("page_id", "query_id", "doc_id", *columns.contexts) and name != "position"
         if lacking := source.partial.get(own):
             remedy = "Add it to the files that lack it, or read those apart."
             problems.append(Problem(f"column {own} is missing from", lacking, "file", (), remedy))
-        elif own in source.mixed and name in ("page_id", "query_id", "doc_id", *columns.contexts):
-            if name != "position" and options.ids == "auto":
-                problems.append(
-                    Problem(
-                        f"{own} holds numbers and text together, and 1 is not '1'",
-                        remedy="Take all ids as text with --ids string (in Python: ids='string').",
-                    )
+        elif own in source.mixed and is_key and options.ids == "auto":
+            problems.append(
+                Problem(
+                    f"{own} holds numbers and text together, and 1 is not '1'",
+                    remedy="Take all ids as text with --ids string (in Python: ids='string').",
                 )
+            )
         elif name in ("query_id", "doc_id"):
-            kind = table[own].type()
             if not (kind.is_string() or kind.is_integer() or kind.is_uuid()):
                 remedy = "Write ids as integers or text; numbers with a point are no ids."
                 problems.append(Problem(f"{own} is of type {kind}", remedy=remedy))
+        elif name in ("position", "click", "displays", "clicks"):
+            if not (kind.is_numeric() or kind.is_boolean() or kind.is_string() or kind.is_json()):
+                remedy = f"Name the column that holds it with --column {name}=NAME."
+                problems.append(Problem(f"{own} is of type {kind}, not a number", remedy=remedy))
+        elif kind.is_nested() or kind.is_interval():
+            remedy = "Give a column of plain values."
+            problems.append(Problem(f"{own} is of type {kind}", remedy=remedy))
     return problems
 
 
@@ -52,9 +58,13 @@ def settle_types(
             column, problem = _settle_id(name, counted[name], options, text=text)
             problems += [problem] if problem else []
         elif name == "part" or (name in columns.contexts and name != "position"):
-            column = as_integers(counted[name]) if text else counted[name]
+            column = counted[name]
             if pa.types.is_dictionary(column.type):
                 column = column.cast(column.type.value_type)
+            if text:
+                column = as_integers(column)
+            if name == "part":
+                column = _as_days(column)
         else:
             continue
         counted = counted.set_column(counted.column_names.index(name), name, column)
@@ -67,6 +77,13 @@ def as_integers(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Text that is all integers as int64, any other column unchanged."""
     if _is_text(column.type) and _all(pc.match_substring_regex(column, CANONICAL_INTEGER)):
         return column.cast(pa.int64())
+    return column
+
+
+def _as_days(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Text that is all timestamps cut to the day, any other column unchanged."""
+    if _is_text(column.type) and _all(pc.match_substring_regex(column, TIMESTAMP)):
+        return pc.utf8_slice_codeunits(column, 0, len("2026-01-01"))
     return column
 
 

@@ -57,7 +57,7 @@ class LogOptions:
             wrong.append(f"columns: {hints} is not one of {', '.join(ALIASES)}")
         if not self.context or len(set(self.context)) != len(self.context):
             wrong.append("context: name at least one column, each once")
-        if clash := set(self.context) & {"query_id", "doc_id", "displays", "clicks", "part"}:
+        if clash := set(self.context) & (set(ALIASES) - {"position"}):
             wrong.append(f"context: {', '.join(sorted(clash))} cannot be a context")
         if self.position_base not in (0, 1):
             wrong.append(f"position_base: must be 0 or 1, not {self.position_base}")

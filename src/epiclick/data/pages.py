@@ -29,16 +29,16 @@ class PageRule:
 
 
 def page_rules(contexts: Sequence[str]) -> list[PageRule]:
-    """A page shows each document once and fills each context (position) once."""
+    """A page shows each document once and fills each position (in its context) once."""
     remedy = (
         "Is page_id the id of a session with several pages? Then name the page's own id with "
         "--column page_id=NAME; were rows logged twice? Then keep one of each."
     )
-    slot = "position" if tuple(contexts) == ("position",) else f"({', '.join(contexts)})"
-    return [
-        PageRule("one document twice on a page", ("doc_id",), remedy),
-        PageRule(f"one {slot} twice on a page", tuple(contexts), remedy),
-    ]
+    rules = [PageRule("one document twice on a page", ("doc_id",), remedy)]
+    if "position" in contexts:
+        slot = "position" if tuple(contexts) == ("position",) else f"({', '.join(contexts)})"
+        rules.append(PageRule(f"one {slot} twice on a page", tuple(contexts), remedy))
+    return rules
 
 
 def count_pages(log: ir.Table, contexts: Sequence[str]) -> tuple[int, bool]:
@@ -93,6 +93,8 @@ def share_without_click(log: ir.Table, pages: int) -> float:
 
 def _repeats(log: ir.Table, rule: PageRule) -> ir.Table:
     """Pages and values that repeat on them."""
+    if "position" in rule.columns:
+        log = log.mutate(position=number(log.position))  # "1" and "1.0" are one place
     grouped = log.group_by(["page_id", *rule.columns]).aggregate(times=log.count())
     return grouped.filter(grouped.times > 1)
 

@@ -22,8 +22,8 @@ from epiclick.data.counts import ClickCounts
 from epiclick.data.counts_note import CountsNote
 from epiclick.data.engine import Source, engine_errors, select_where, stoppable
 from epiclick.data.features import read_features
-from epiclick.data.files import find_files
-from epiclick.data.ids import id_problems, settle_types
+from epiclick.data.files import damage, find_files, kind_of
+from epiclick.data.ids import settle_types, type_problems
 from epiclick.data.log import LogColumns, LogOptions, resolve_columns
 from epiclick.data.pages import (
     PAGE_IS_MISSING,
@@ -87,25 +87,23 @@ def read_log(
 
 def count_log(source: Any, options: LogOptions) -> tuple[ClickCounts, LogReport]:
     """Count a log and report how it was read; `read_log` for those who want to print the report."""
-    if _already_counted(source) and options == LogOptions():
-        files = find_files([source] if isinstance(source, str | Path) else source)
-        counts = ClickCounts.concat([ClickCounts.from_parquet(file) for file in files])
-        return counts, LogReport({}, 0, 0, tuple(_doubts(counts)))
+    if counted_files := _notes_of(source):
+        return _add_up(counted_files, options)
 
     opened = open_source(source)
     table = opened.table if options.where is None else select_where(opened, options.where)
     columns = resolve_columns(table.columns, options, opened.name)
-    if problems := id_problems(opened, table, columns, options):
+    if problems := type_problems(opened, table, columns, options):
         raise InputError.of(opened.name, problems)
     log = canonical_log(table, columns, options)
     with stoppable(opened.table), engine_errors(opened.name):
         counted, pages, dropped = _count(opened, log, columns, options)
         typed = settle_types(counted, columns, options, text=opened.text)
-        _refuse_empty(typed, opened.name, options)
+        _refuse_empty(typed, opened.name, options, dropped)
         counts = ClickCounts.from_table(
             typed, context=tuple(columns.contexts), pages=pages, options=options
         )
-        notes = []
+        notes = list(opened.notes)
         if dropped:
             notes.append(f"{dropped:,} bad rows were left out")
         capped = pc.sum(counted["capped"]).as_py() if "capped" in counted.column_names else 0
@@ -145,17 +143,25 @@ def _count(
         keeping = without_bad_pages(keeping, contexts)
     if options.on_bad == "error":
         raise InputError.of(opened.name, [*problems, _dropping(options)])
+    if not all(problem.droppable for problem in problems):
+        hint = Problem("rows that nobody can count would be lost, so none are dropped")
+        raise InputError.of(opened.name, [*problems, hint])
     lines = sum(problem.count or 0 for problem in unreadable)
-    rows = log.count().to_pyarrow().as_py()
-    dropped = lines + rows - keeping.count().to_pyarrow().as_py()
-    share = dropped / (lines + rows)
-    if share > options.max_bad:
-        what = f"{dropped:,} of {lines + rows:,} rows ({share:.2%}) are bad, more than the "
-        limit = Problem(f"{what}{options.max_bad:.2%} that may be dropped", remedy="See --max-bad.")
-        raise InputError.of(opened.name, [*problems, limit])
+    total = lines + _rows(counted)
     counted, pages, clean = attempt(keeping)
     assert clean, "dropping the bad rows left bad rows"
+    dropped = total - _rows(counted)
+    if dropped > options.max_bad * total:
+        what = f"{dropped:,} of {total:,} rows ({dropped / total:.2%}) are bad, more than the "
+        limit = Problem(f"{what}{options.max_bad:.2%} that may be dropped", remedy="See --max-bad.")
+        raise InputError.of(opened.name, [*problems, limit])
     return counted, pages, dropped
+
+
+def _rows(counted: pa.Table) -> int:
+    """Number of the log's rows behind counted ones; where none is told, each display is one."""
+    column = "rows" if "rows" in counted.column_names else "displays"
+    return pc.sum(counted[column]).as_py() or 0
 
 
 def _dropping(options: LogOptions) -> Problem:
@@ -165,10 +171,12 @@ def _dropping(options: LogOptions) -> Problem:
     )
 
 
-def _refuse_empty(counted: pa.Table, name: str, options: LogOptions) -> None:
+def _refuse_empty(counted: pa.Table, name: str, options: LogOptions, dropped: int) -> None:
     displays = pc.sum(counted["displays"]).as_py() or 0
     if not displays:
         why = "no row meets the condition of where" if options.where else "it has no rows"
+        if dropped:
+            why = f"all of its {dropped:,} rows are bad"
         raise InputError(f"{name} shows no display: {why}.")
     if not pc.sum(counted["clicks"]).as_py():
         raise InputError(
@@ -220,15 +228,38 @@ def _mostly_single_pages(counts: ClickCounts) -> float | None:
     return share if share > MANY_SINGLE_PAGES else None
 
 
-def _already_counted(source: Any) -> bool:
-    """Whether a source is files of our own making, to be added up rather than counted again."""
+def _notes_of(source: Any) -> dict[Path, CountsNote]:
+    """Files of our own making with what they say of themselves; none if any file is another's."""
     paths = [source] if isinstance(source, str | Path) else source
     if not isinstance(paths, Sequence) or not all(isinstance(p, str | Path) for p in paths):
-        return False
-    files = [Path(p) for p in paths]
-    if not files or not all(f.suffix == ".parquet" and f.is_file() for f in files):
-        return False
-    try:
-        return all(CountsNote.of(file) is not None for file in files)
-    except pa.ArrowInvalid:  # damaged; the reader says which file and how
-        return False
+        return {}
+    notes = {}
+    for file in find_files(paths):
+        if kind_of(file) != "Parquet" or damage(file, "Parquet") is not None:
+            return {}
+        note = CountsNote.of(file)
+        if note is None:
+            return {}
+        notes[file] = note
+    return notes
+
+
+def _add_up(notes: Mapping[Path, CountsNote], options: LogOptions) -> tuple[ClickCounts, LogReport]:
+    """Add files of counts up. How rows were read is settled; what else is asked must agree."""
+    default = LogOptions()
+    for file, note in notes.items():
+        asked = {
+            "context": (options.context, note.context),
+            "where": (options.where, note.options.where),
+            "part": (options.part, note.options.part),
+            "page_parts": (options.page_parts, note.options.page_parts),
+            "ids": (options.ids, note.options.ids),
+        }
+        for name, (wanted, counted) in asked.items():
+            if wanted not in (getattr(default, name), counted):
+                raise InputError(
+                    f"{file} was counted with {name} {counted}, so it cannot be read with "
+                    f"{wanted}; count the log itself again"
+                )
+    counts = ClickCounts.concat([ClickCounts.from_parquet(file) for file in notes])
+    return counts, LogReport({}, 0, 0, tuple(_doubts(counts)))

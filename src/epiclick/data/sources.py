@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 
 from epiclick.data.engine import Source, connect, engine_errors
-from epiclick.data.files import open_files
+from epiclick.data.formats import open_files, same_names
 from epiclick.errors import InputError
 
 
@@ -45,6 +45,8 @@ def _open_ibis(table: ir.Table) -> Source:
 def _open_frame(frame: pd.DataFrame) -> Source:
     """A DataFrame; columns of mixed Python types become text and are named, not guessed."""
     frame = frame.rename(columns=str)
+    if problems := same_names(list(frame.columns)):
+        raise InputError.of("DataFrame", problems)
     mixed = tuple(
         name
         for name in frame.columns
@@ -64,6 +66,8 @@ def _open_frame(frame: pd.DataFrame) -> Source:
 
 
 def _open_arrow(table: pa.Table, name: str, mixed: tuple[str, ...] = ()) -> Source:
+    if problems := same_names(table.column_names):
+        raise InputError.of(name, problems)
     connection = connect()
     with engine_errors(name):
         connection.con.register("epiclick_source", table)

@@ -1,0 +1,211 @@
+"""Opening files by kind: Parquet, CSV and JSON lines as rows of one table."""
+
+import csv
+import glob
+import gzip
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from epiclick.data.engine import Source, connect, engine_errors, quote_name, quote_text
+from epiclick.data.files import damage, find_files, is_zipped, kind_of
+from epiclick.errors import InputError, Problem
+
+GUESSED = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "UUID")
+"""Types that DuckDB reads into JSON text; ids must stay the text they are."""
+
+
+def open_files(sources: Sequence[str | Path]) -> Source:
+    """Open files of one kind; all that is wrong with them as files is told at once."""
+    files = find_files(sources)
+    kinds = Counter(kind_of(file) for file in files)
+    if len(kinds) > 1:
+        found = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+        raise InputError(
+            f"files of different kinds cannot be read together: {found}; name one kind"
+        )
+    kind = next(iter(kinds))
+    name = str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
+    if problems := [p for file in files if (p := damage(file, kind)) is not None]:
+        raise InputError.of(name, problems)
+    times = Counter(file.resolve() for file in files)
+    notes = tuple(
+        f"{file} was given {n} times and counts {n} times" for file, n in times.items() if n > 1
+    )
+    with engine_errors(name):
+        return replace(OPENERS[kind](files, name), notes=notes)
+
+
+def same_names(names: Sequence[str]) -> list[Problem]:
+    """Column names that differ by case at most; engines take them for one."""
+    times = Counter(name.lower() for name in names)
+    return [
+        Problem(f"{count} columns are called {name}", remedy="Rename or remove all but one.")
+        for name, count in times.items()
+        if count > 1
+    ]
+
+
+def _open_parquet(files: Sequence[Path], name: str) -> Source:
+    """Parquet files; columns are matched by name, and must agree in kind between files."""
+    schemas = [pq.read_schema(file) for file in files]
+    if problems := [p for schema in schemas for p in same_names(schema.names)]:
+        raise InputError.of(name, problems)
+    columns = {column: None for schema in schemas for column in schema.names}
+    having = {column: [s for s in schemas if column in s.names] for column in columns}
+    partial = {c: len(files) - len(have) for c, have in having.items() if len(have) < len(files)}
+    mixed = [c for c, have in having.items() if len({_is_text(s.field(c).type) for s in have}) > 1]
+    same = len({tuple(zip(s.names, map(str, s.types), strict=True)) for s in schemas}) == 1
+    connection = connect()
+    # matching columns by name costs time, so only where files differ
+    by_name = "" if same else ", union_by_name = true"
+    _view(connection, f"read_parquet({_listed(files)}, {_hive(files, columns)}{by_name})")
+    return Source(connection.table(VIEW), name, mixed=tuple(mixed), partial=partial)
+
+
+def _open_csv(files: Sequence[Path], name: str) -> Source:
+    """CSV files, read as text by their own header: guessing types would turn the id 007 into 7."""
+    headers = {file: _header(file) for file in files}
+    delimiter, names = headers[files[0]]
+    problems = same_names(names)
+    problems += [
+        Problem(f"{file} has other columns ({', '.join(own)}) than {files[0]} ({', '.join(names)})")
+        for file, (_, own) in headers.items()
+        if own != names
+    ]
+    if len({is_zipped(file) for file in files}) > 1:
+        problems.append(Problem("some files are compressed and some not", remedy="Name one kind."))
+    if problems:
+        raise InputError.of(name, problems)
+    connection = connect()
+    columns = ", ".join(f"{quote_text(column)}: 'VARCHAR'" for column in names)
+    _view(
+        connection,
+        f"read_csv({_listed(files)}, auto_detect = false, header = true, columns = {{{columns}}}, "
+        f"delim = {quote_text(delimiter)}, quote = '\"', escape = '\"', store_rejects = true, "
+        f"compression = '{'gzip' if is_zipped(files[0]) else 'none'}', {_hive(files, names)})",
+    )
+
+    def rejected() -> list[Problem]:
+        found = connection.raw_sql(
+            "SELECT file_path, line, first(error_type)::VARCHAR, first(error_message) "
+            "FROM reject_errors JOIN reject_scans USING (scan_id, file_id) "
+            "GROUP BY 1, 2 ORDER BY 1, 2"
+        ).fetchall()
+        if not found:
+            return []
+        examples = [f"{file} line {line}: {said.rstrip('.')}" for file, line, _, said in found[:3]]
+        remedy = f"A line needs {len(names)} values, in quotes where they hold '{delimiter}'."
+        # a quote that is never closed swallows the lines after it, no one knows how many
+        whole = all(kind != "UNQUOTED VALUE" for _, _, kind, _ in found)
+        what = "lines that are not rows of the table"
+        return [Problem(what, len(found), "line", examples, remedy, droppable=whole)]
+
+    return Source(connection.table(VIEW), name, text=True, unreadable=rejected)
+
+
+def _open_json(files: Sequence[Path], name: str) -> Source:
+    """JSON lines; lines that are no JSON object are counted apart from the rows."""
+    connection = connect()
+    packing = {"gzip" if is_zipped(file) else "uncompressed" for file in files}
+    if len(packing) > 1:
+        raise InputError(f"{name}: some files are compressed and some not; name one kind")
+    how = (
+        f"{_listed(files)}, format = 'newline_delimited', sample_size = -1, union_by_name = true, "
+        f"compression = '{packing.pop()}', {_hive(files, ())}"
+    )
+    flaw = ""
+    try:
+        types = _described(connection, f"read_json({how})")
+    except duckdb.InvalidInputException as error:
+        flaw = re.sub(r"\s*LINE \d+:.*", "", str(error), flags=re.S).strip()
+        how += ", ignore_errors = true"
+        types = _described(connection, f"read_json({how})")
+    if list(types) == ["json"]:
+        raise InputError(f"{name} holds no JSON objects; write one object a line (JSON lines).")
+    if problems := same_names(list(types)):
+        raise InputError.of(name, problems)
+    kept = {c: "VARCHAR" if kind in GUESSED else kind for c, kind in types.items()}
+    listed = ", ".join(f"{quote_text(c)}: {quote_text(kind)}" for c, kind in kept.items())
+    read = f"read_json({how}, columns = {{{listed}}})"
+    mixed = tuple(column for column, kind in kept.items() if kind == "JSON")
+    values = [
+        f"json_extract_string({quote_name(c)}, '$') AS {quote_name(c)}"
+        if c in mixed
+        else quote_name(c)
+        for c in kept
+    ]
+    blank = " AND ".join(f"{quote_name(column)} IS NULL" for column in kept)
+    # a line that is no JSON comes as a row of NULLs
+    _view(connection, f"{read} WHERE NOT ({blank})", ", ".join(values))
+
+    def malformed() -> list[Problem]:
+        if not flaw:
+            return []
+        (count,) = connection.raw_sql(f"SELECT count(*) FROM {read} WHERE {blank}").fetchone()
+        # what follows a whole object on its line is passed over, no one knows how much
+        whole = "after document" not in flaw
+        remedy = "Each line must be one JSON object."
+        what = "lines that are not JSON"
+        return [Problem(what, max(count, 1), "line", [flaw.rstrip(".")], remedy, droppable=whole)]
+
+    return Source(connection.table(VIEW), name, mixed=mixed, unreadable=malformed)
+
+
+OPENERS: Mapping[str, Callable[[Sequence[Path], str], Source]] = {
+    "Parquet": _open_parquet,
+    "CSV": _open_csv,
+    "JSON lines": _open_json,
+}
+VIEW = "epiclick_source"
+
+
+def _view(connection: Any, rows: str, values: str = "*") -> None:
+    connection.raw_sql(f"CREATE VIEW {VIEW} AS SELECT {values} FROM {rows}")
+
+
+def _described(connection: Any, rows: str) -> dict[str, str]:
+    """Column names and types of some rows, as DuckDB sees them."""
+    described = connection.raw_sql(f"DESCRIBE SELECT * FROM {rows}").fetchall()
+    return {row[0]: row[1] for row in described}
+
+
+def _listed(files: Sequence[Path]) -> str:
+    """The files as a list in SQL, under just these names: DuckDB would take [1] for a pattern."""
+    return f"[{', '.join(quote_text(glob.escape(str(file))) for file in files)}]"
+
+
+def _hive(files: Sequence[Path], columns: Sequence[str] | Mapping[str, None]) -> str:
+    """Take folders such as day=2026-01-01 as columns, unless the files have columns so called."""
+    own = {column.lower() for column in columns}
+    keys = [
+        {part.split("=")[0].lower() for part in file.parts[:-1] if part.count("=") == 1}
+        for file in files
+    ]
+    usable = bool(keys[0]) and all(k == keys[0] for k in keys) and not keys[0] & own
+    return f"hive_partitioning = {str(usable).lower()}"
+
+
+def _header(file: Path) -> tuple[str, list[str]]:
+    """Delimiter and column names of a CSV file; a nameless column is called as by pandas."""
+    opened = gzip.open if is_zipped(file) else open
+    with opened(file, "rb") as stream:
+        line = stream.readline().decode("utf-8-sig")
+    delimiter = max(",\t;|", key=line.count)
+    names = next(csv.reader([line], delimiter=delimiter), [])
+    if not names:
+        raise InputError(f"{file} has an empty first line; it must name the columns")
+    return delimiter, [n.strip() or f"Unnamed: {i}" for i, n in enumerate(names)]
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return (
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_dictionary(kind)
+    )
