@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from epiclick.beta import Beta as Beta
     from epiclick.data.counts import ClickCounts as ClickCounts
     from epiclick.data.features import FeatureScaler as FeatureScaler
     from epiclick.data.features import FeatureTable as FeatureTable
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from epiclick.simulate.world import simulate as simulate
 
 _HOME = {
+    "Beta": "epiclick.beta",
     "ClickCounts": "epiclick.data.counts",
     "FeatureScaler": "epiclick.data.features",
     "FeatureTable": "epiclick.data.features",

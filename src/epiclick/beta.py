@@ -1,0 +1,293 @@
+"""Beta distributions: what the library says about a relevance or a position bias.
+
+Arrays of any shape hold one distribution an element; numpy and scipy are all that is needed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+LEAST_CONFIDENCE = 1e-6  # alpha + beta of the widest distribution that moments can ask for
+STIRLING_FROM = 10.0  # seven terms of Stirling's series are exact to 4e-16 from here on
+HALVINGS = 60  # of an interval within [0, 1]: past the resolution of float64
+_K = np.arange(1, 8)
+_BERNOULLI = np.array([1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6])  # B_2k
+
+
+@dataclass(frozen=True, eq=False)
+class Beta:
+    """Beta(alpha, beta), one distribution an element; read-only float64 arrays of one shape.
+
+    >>> theta = Beta([8.0, 2.0], [2.0, 2.0])
+    >>> theta.mean
+    array([0.8, 0.5])
+    """
+
+    alpha: np.ndarray
+    beta: np.ndarray
+
+    def __post_init__(self) -> None:
+        """Copy, broadcast and check the parameters."""
+        parameters = np.broadcast_arrays(*(np.asarray(v, float) for v in (self.alpha, self.beta)))
+        for name, values in zip(("alpha", "beta"), parameters, strict=True):
+            _check(f"{name} must be finite and above 0", values, (values > 0) & np.isfinite(values))
+            object.__setattr__(self, name, values.copy())
+            getattr(self, name).flags.writeable = False
+
+    @classmethod
+    def from_mean(cls, mean: ArrayLike, confidence: ArrayLike) -> "Beta":
+        r"""By mean and confidence (paper, section 6).
+
+        .. math:: \alpha = \mu\nu, \quad \beta = (1 - \mu)\nu
+
+        >>> Beta.from_mean(0.25, 8)
+        Beta(alpha=array(2.), beta=array(6.))
+        """
+        mu, nu = np.asarray(mean, float), np.asarray(confidence, float)
+        _check("mean must lie strictly between 0 and 1", mu, (mu > 0) & (mu < 1))
+        _check("confidence must be finite and above 0", nu, (nu > 0) & np.isfinite(nu))
+        return cls(mu * nu, (1 - mu) * nu)
+
+    @classmethod
+    def from_moments(cls, mean: ArrayLike, variance: ArrayLike) -> "Beta":
+        r"""By mean and variance, matched exactly.
+
+        .. math:: \nu = \mu (1 - \mu) / \sigma^2 - 1
+
+        No distribution on [0, 1] has a variance above mu (1 - mu): that is cut to just below it.
+
+        >>> Beta.from_moments(0.5, 0.05)
+        Beta(alpha=array(2.), beta=array(2.))
+        """
+        mu, sigma2 = np.asarray(mean, float), np.asarray(variance, float)
+        _check("variance must be above 0", sigma2, sigma2 > 0)
+        return cls.from_mean(mu, np.maximum(mu * (1 - mu) / sigma2 - 1, LEAST_CONFIDENCE))
+
+    @property
+    def mean(self) -> np.ndarray:
+        """mu = alpha / (alpha + beta)."""
+        return self.alpha / self.confidence
+
+    @property
+    def confidence(self) -> np.ndarray:
+        """nu = alpha + beta."""
+        return self.alpha + self.beta
+
+    @property
+    def variance(self) -> np.ndarray:
+        """mu (1 - mu) / (nu + 1)."""
+        nu = self.confidence
+        return (self.alpha / nu) * (self.beta / nu) / (nu + 1)
+
+    @property
+    def sd(self) -> np.ndarray:
+        """Standard deviation."""
+        return np.sqrt(self.variance)
+
+    def log_density(self, x: ArrayLike, *, rest: ArrayLike | None = None) -> np.ndarray:
+        """log f(x); x broadcasts against the parameters.
+
+        Args:
+            x: where, in [0, 1].
+            rest: 1 - x, where the caller knows it better than subtraction does (x near 1).
+
+        >>> float(np.exp(Beta(2.0, 1.0).log_density(0.3)).round(12))
+        0.6
+        """
+        x = _unit_interval("x", x)
+        rest = 1 - x if rest is None else _unit_interval("rest", rest)
+        _check("x and rest must add to 1", x + rest, np.abs(x + rest - 1) < 1e-6)
+        # the smaller of the two carries all digits: take both logarithms from it
+        with np.errstate(divide="ignore"):
+            log_x = np.where(x < 0.5, np.log(x), np.log1p(-rest))
+            log_rest = np.where(x < 0.5, np.log1p(-x), np.log(rest))
+        return self.log_density_from_logs(log_x, log_rest)
+
+    def log_density_from_logs(self, log_x: ArrayLike, log_rest: ArrayLike) -> np.ndarray:
+        """(alpha - 1) log x + (beta - 1) log(1 - x) - log B, also for an x that underflows."""
+        a, b = self.alpha, self.beta
+        # at an end of [0, 1] a logarithm is infinite, and a factor of 0 must still cancel it
+        from_x = (a - 1) * np.where(a == 1, 0.0, log_x)
+        from_rest = (b - 1) * np.where(b == 1, 0.0, log_rest)
+        return from_x + from_rest - _log_beta_function(a, b)
+
+    def entropy(self) -> np.ndarray:
+        r"""Differential entropy (paper, section 4.2), without the cancellation of that formula.
+
+        .. math:: H = \log B(\alpha, \beta) - (\alpha - 1) \psi(\alpha) - (\beta - 1) \psi(\beta)
+                  + (\nu - 2) \psi(\nu), \quad \nu = \alpha + \beta
+
+        With log-gamma and digamma written as Stirling's leading terms plus the remainders delta and
+        eta, every term that grows with nu cancels on paper and the Gaussian limit stands in front:
+
+        .. math:: H = \tfrac12 \log \frac{2 \pi e\, \alpha \beta}{\nu^3} - \frac{1}{2 \alpha}
+                  - \frac{1}{2 \beta} + \frac{1}{\nu} + g_1(\alpha) + g_1(\beta) - g_2(\nu),
+                  \quad g_c(x) = \delta(x) + (x - c)\, \eta(x)
+
+        >>> float(Beta(1.0, 1.0).entropy().round(12))
+        0.0
+        """
+        a, b, nu = self.alpha, self.beta, self.confidence
+        gaussian = 0.5 * (np.log(2 * np.pi) + 1 + np.log(a) + np.log(b) - 3 * np.log(nu))
+        (delta_a, eta_a), (delta_b, eta_b), (delta, eta) = map(_stirling_remainders, (a, b, nu))
+        return (
+            gaussian
+            + (delta_a + (a - 1) * eta_a - 0.5 / a)
+            + (delta_b + (b - 1) * eta_b - 0.5 / b)
+            - (delta + (nu - 2) * eta - 1 / nu)
+        )
+
+    def cdf(self, x: ArrayLike) -> np.ndarray:
+        """P(X <= x); x broadcasts against the parameters."""
+        return special.betainc(self.alpha, self.beta, _unit_interval("x", x))
+
+    def quantile(self, p: ArrayLike) -> np.ndarray:
+        """The x with cdf(x) = p; p broadcasts against the parameters."""
+        return special.betaincinv(self.alpha, self.beta, _unit_interval("p", p))
+
+    def interval(self, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """(low, high) of the central interval that holds `level` of the probability.
+
+        >>> low, high = Beta(1.0, 1.0).interval(0.9)
+        >>> print(low.round(3), high.round(3))
+        0.05 0.95
+        """
+        if not 0 < level < 1:
+            raise ValueError(f"level must lie strictly between 0 and 1, got {level}")
+        return self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)
+
+    def sample_logs(
+        self, rng: np.random.Generator, size: int | tuple[int, ...] = ()
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Draws of (log X, log(1 - X)), each (*size, *shape); right for parameters of 1e-3 too.
+
+        X = A / (A + B) with A ~ Gamma(alpha), B ~ Gamma(beta), so logit X = log A - log B.
+        """
+        shape = (*(size if isinstance(size, tuple) else (size,)), *self.alpha.shape)
+        logit = _draw_log_gamma(rng, self.alpha, shape) - _draw_log_gamma(rng, self.beta, shape)
+        return special.log_expit(logit), special.log_expit(-logit)
+
+    def sample(self, rng: np.random.Generator, size: int | tuple[int, ...] = ()) -> np.ndarray:
+        """Draws (*size, *shape); 0 and 1 where the draw is nearer to them than float64 can tell."""
+        return np.exp(self.sample_logs(rng, size)[0])
+
+
+@dataclass(frozen=True, eq=False)
+class Barycentre:
+    r"""The 2-Wasserstein mean of distributions on a line: the mean of their quantile functions.
+
+    .. math:: Q(p) = \sum_i w_i Q_i(p)
+
+    Attributes:
+        components: Betas (..., n), averaged over the last axis.
+        weights: (n,), above 0, sum 1.
+    """
+
+    components: Beta
+    weights: np.ndarray
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Mean of the means, as Q is linear in the components."""
+        return self.components.mean @ self.weights
+
+    def quantile(self, p: ArrayLike) -> np.ndarray:
+        """The x with cdf(x) = p; p broadcasts against the shape of one component."""
+        # weights add to 1 but for rounding, which must not carry the end of [0, 1] outside it
+        return np.minimum(self.components.quantile(np.asarray(p)[..., None]) @ self.weights, 1.0)
+
+    def cdf(self, x: ArrayLike) -> np.ndarray:
+        """The p with quantile(p) = x, by bisection."""
+        x = _unit_interval("x", x)
+        # where every Q_i is below x so is their mean, hence p lies between the components' own
+        each = self.components.cdf(x[..., None])
+        low, high = each.min(axis=-1), each.max(axis=-1)
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            below = self.quantile(middle) < x
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return (low + high) / 2
+
+    def density(self, x: ArrayLike) -> np.ndarray:
+        """1 / Q'(p) at p = cdf(x), where Q_i'(p) = 1 / f_i(Q_i(p))."""
+        p = self.cdf(x)[..., None]
+        a, b = self.components.alpha, self.components.beta
+        log_f = self.components.log_density(
+            self.components.quantile(p), rest=special.betainccinv(b, a, p)
+        )
+        return np.exp(-special.logsumexp(-log_f, b=self.weights, axis=-1))
+
+
+def wasserstein_barycentre(
+    betas: Sequence[Beta], weights: Sequence[float] | np.ndarray | None = None
+) -> Barycentre:
+    """The distribution nearest to several Betas of one shape, such as those of repeated runs.
+
+    It minimises the weighted sum of squared 2-Wasserstein distances: where a mixture is as wide as
+    the runs disagree, this has a typical run's width, at their mean place (paper, figure 3).
+
+    >>> runs = [Beta(2.0, 2.0), Beta(8.0, 2.0)]
+    >>> float(wasserstein_barycentre(runs).mean)
+    0.65
+    """
+    if not betas:
+        raise ValueError("a barycentre needs at least one Beta")
+    w = np.ones(len(betas)) if weights is None else np.array(weights, float)
+    if w.shape != (len(betas),):
+        raise ValueError(f"one weight a Beta is needed: {len(betas)} Betas, weights {w.shape}")
+    _check("weights must be finite and above 0", w, (w > 0) & np.isfinite(w))
+    alpha = np.stack([each.alpha for each in betas], axis=-1)
+    beta = np.stack([each.beta for each in betas], axis=-1)
+    return Barycentre(Beta(alpha, beta), w / w.sum())
+
+
+def modified_entropy(relevance: Beta, position_bias: Beta) -> float:
+    """Mean entropy over the pairs plus mean entropy over the positions (paper, section 5.4)."""
+    return float(relevance.entropy().mean() + position_bias.entropy().mean())
+
+
+def _stirling_remainders(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    r"""What Stirling's leading terms leave of log-gamma and digamma: delta and eta, shapes as x.
+
+    .. math:: \log\Gamma(x) = (x - \tfrac12) \log x - x + \tfrac12 \log 2\pi + \delta(x),
+              \quad \psi(x) = \log x - \frac{1}{2x} - \eta(x)
+    """
+    small, large = np.minimum(x, STIRLING_FROM), np.maximum(x, STIRLING_FROM)
+    t = (1 / large) ** 2
+    delta = np.polyval((_BERNOULLI / (2 * _K * (2 * _K - 1)))[::-1], t) / large
+    eta = np.polyval((_BERNOULLI / (2 * _K))[::-1], t) * t
+    leading = (small - 0.5) * np.log(small) - small + 0.5 * np.log(2 * np.pi)
+    near = x < STIRLING_FROM
+    return (
+        np.where(near, special.gammaln(small) - leading, delta),
+        np.where(near, np.log(small) - 0.5 / small - special.digamma(small), eta),
+    )
+
+
+def _log_beta_function(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """log B(a, b) by ratios to a + b, as differences of large log-gammas lose digits."""
+    delta_a, delta_b, delta = (_stirling_remainders(x)[0] for x in (a, b, a + b))
+    ratios = (0.5 - a) * np.log1p(b / a) + (0.5 - b) * np.log1p(a / b)
+    return ratios + 0.5 * (np.log(2 * np.pi) - np.log(a + b)) + delta_a + delta_b - delta
+
+
+def _draw_log_gamma(rng: np.random.Generator, a: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """log of Gamma(a) draws: Gamma(a) = Gamma(a + 1) U^(1/a), whose logarithm cannot underflow."""
+    return np.log(rng.standard_gamma(a + 1, shape)) - rng.standard_exponential(shape) / a
+
+
+def _unit_interval(name: str, values: ArrayLike) -> np.ndarray:
+    """The values as float64, checked to lie in [0, 1]."""
+    array = np.asarray(values, float)
+    _check(f"{name} must lie in [0, 1]", array, (array >= 0) & (array <= 1))
+    return array
+
+
+def _check(rule: str, values: np.ndarray, good: np.ndarray) -> None:
+    """Raise ValueError with the first offender unless all values are good."""
+    if not np.all(good):
+        first = tuple(np.argwhere(~good)[0].tolist())
+        raise ValueError(f"{rule}, got {values[first]}" + (f" at index {first}" if first else ""))
