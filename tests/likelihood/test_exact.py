@@ -23,6 +23,9 @@ def expanded(unclicked: np.ndarray) -> np.ndarray:
     return np.r_[order, np.full(width - len(order), -1)][None]
 
 
+compiled = jax.jit(exact_log_likelihood)
+
+
 @jax.jit
 def value_and_gradient(theta, alpha, beta, clicks, unclicked):
     def total(theta, alpha, beta):
@@ -69,9 +72,7 @@ def test_taking_every_position_as_seen_would_be_noticed(oracle) -> None:
         ]
         theta, alpha, beta, clicks = numbers
         unclicked = jnp.asarray(expanded(case.unclicked))
-        value = exact_log_likelihood(theta, jnp.zeros_like(theta), alpha, beta, clicks, unclicked)[
-            0
-        ]
+        value = compiled(theta, jnp.zeros_like(theta), alpha, beta, clicks, unclicked)[0]
         constant = log_binomial(jnp.asarray(case.displays, float), clicks[0]).sum()
         wrong += abs(float(value + constant) - case.log_likelihood) > 1e-6
     assert wrong > 50
