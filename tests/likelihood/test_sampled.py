@@ -1,0 +1,76 @@
+"""The Monte Carlo likelihood converges to the closed form, at the rate that samples allow."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from epiclick.beta import Beta
+from epiclick.likelihood.exact import exact_log_likelihood
+from epiclick.likelihood.sampled import log_likelihood_of_samples, sampled_log_likelihood
+
+compiled = jax.jit(sampled_log_likelihood)
+
+THETA = np.array([1.0, 0.5, 0.2])
+RELEVANCE = Beta(np.array([0.8, 2.0, 5.0, 0.3]), np.array([3.0, 1.5, 9.0, 0.9]))
+CLICKS = np.array([[0, 1, 0], [2, 0, 1], [0, 0, 0], [1, 0, 0]])
+UNCLICKED = np.array([[2, 0, 1], [1, 2, 0], [3, 1, 1], [0, 0, 2]])
+
+
+def exact() -> np.ndarray:
+    width = UNCLICKED.sum(axis=1).max()
+    order = [np.repeat(np.arange(3), row) for row in UNCLICKED]
+    padded = np.array([np.r_[row, np.full(width - len(row), -1)] for row in order])
+    parts = (THETA, 1 - THETA, RELEVANCE.alpha, RELEVANCE.beta, CLICKS.astype(float), padded)
+    return np.asarray(exact_log_likelihood(*map(jnp.asarray, parts)))
+
+
+def sampled(samples: int, seed: int, clicks: np.ndarray = CLICKS) -> np.ndarray:
+    logs = [
+        np.moveaxis(v, 0, -1) for v in RELEVANCE.sample_logs(np.random.default_rng(seed), samples)
+    ]
+    parts = (THETA, 1 - THETA, *logs, clicks.astype(float), UNCLICKED.astype(float))
+    return np.asarray(compiled(*map(jnp.asarray, parts)))
+
+
+def test_each_sample_is_the_product_of_its_probabilities() -> None:
+    zeta = np.array([[0.3, 0.7], [0.5, 0.01], [0.9, 0.2], [0.4, 0.6]])
+    parts = (
+        THETA,
+        1 - THETA,
+        np.log(zeta),
+        np.log1p(-zeta),
+        CLICKS.astype(float),
+        UNCLICKED.astype(float),
+    )
+    got = log_likelihood_of_samples(*map(jnp.asarray, parts))
+    seen = THETA * zeta[:, :, None]
+    expected = (seen ** CLICKS[:, None] * (1 - seen) ** UNCLICKED[:, None]).prod(axis=-1)
+    np.testing.assert_allclose(got, np.log(expected), rtol=1e-12)
+
+
+def test_the_mean_over_samples_is_unbiased() -> None:
+    truth = exact()
+    ratio = np.exp([sampled(60, seed) - truth for seed in range(1000)])  # (repeats, pairs)
+    error = ratio.std(axis=0, ddof=1) / np.sqrt(len(ratio))
+    assert np.all(abs(ratio.mean(axis=0) - 1) < 5 * error)
+    # the control: one more click is another likelihood
+    other = np.exp([sampled(60, seed, CLICKS + 1) - truth for seed in range(200)])
+    assert np.all(abs(other.mean(axis=0) - 1) > 5 * other.std(axis=0, ddof=1) / np.sqrt(len(other)))
+
+
+def test_errors_shrink_with_the_root_of_the_samples() -> None:
+    sizes = np.array([50, 200, 800, 3200])
+    truth = exact()
+    spread = [
+        np.sqrt(np.mean([(sampled(s, seed) - truth) ** 2 for seed in range(150)])) for s in sizes
+    ]
+    slope = np.polyfit(np.log(sizes), np.log(spread), 1)[0]
+    # each spread is known to 1 / sqrt(2 x 150 x 4 pairs) = 3 %, so the slope to about 0.01
+    assert slope == pytest.approx(-0.5, abs=0.06)
+
+
+def test_samples_that_round_to_an_end_leave_no_trace_where_nothing_was_shown() -> None:
+    nothing = np.zeros((1, 3))
+    parts = (THETA, 1 - THETA, np.array([[0.0, -1e5]]), np.array([[-1e5, 0.0]]), nothing, nothing)
+    np.testing.assert_array_equal(sampled_log_likelihood(*map(jnp.asarray, parts)), [0.0])
