@@ -67,6 +67,7 @@ def test_a_quote_never_closed_is_not_a_row_to_drop(log: pd.DataFrame, tmp_path: 
     (tmp_path / "l.csv").write_text("\n".join(lines) + "\n")
     message = refused(tmp_path / "l.csv", on_bad="drop", max_bad=1.0)
     assert "rows that nobody can count would be lost" in message
+    assert "--on-bad drop" not in refused(tmp_path / "l.csv")
 
 
 def test_the_line_of_a_wrong_encoding_is_named(log: pd.DataFrame, tmp_path: Path) -> None:
@@ -76,6 +77,11 @@ def test_the_line_of_a_wrong_encoding_is_named(log: pd.DataFrame, tmp_path: Path
     data[100] = data[100].replace(b"doc-", b"doc\xe9")
     (tmp_path / "l.csv").write_bytes(b"\n".join(data) + b"\n")
     assert "l.csv is not written in UTF-8 (line 101)" in refused(tmp_path / "l.csv")
+
+
+def test_a_file_cut_within_a_letter_is_named(log: pd.DataFrame, tmp_path: Path) -> None:
+    (tmp_path / "l.csv").write_bytes(log.to_csv(index=False).encode() + "é".encode()[:1])
+    assert "is not written in UTF-8 (line 122)" in refused(tmp_path / "l.csv")
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
@@ -360,6 +366,11 @@ def test_counts_are_the_same_however_they_are_named(counts_file: Path) -> None:
         assert again.pages == 40
     for options in ({"position_base": 0}, {"on_bad": "drop"}, {"options": expected.options}):
         assert read_log(counts_file, **options).to_table().equals(expected.to_table())
+
+
+def test_counts_given_twice_count_twice_as_logs_do(counts_file: Path) -> None:
+    with pytest.warns(InputWarning, match="was given 2 times and counts 2 times"):
+        assert read_log([counts_file, counts_file]).total_displays == 240
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,12 @@ def test_errors_shrink_with_the_root_of_the_samples() -> None:
     assert slope == pytest.approx(-0.5, abs=0.06)
 
 
-def test_samples_that_round_to_an_end_leave_no_trace_where_nothing_was_shown() -> None:
-    nothing = np.zeros((1, 3))
-    parts = (THETA, 1 - THETA, np.array([[0.0, -1e5]]), np.array([[-1e5, 0.0]]), nothing, nothing)
-    np.testing.assert_array_equal(sampled_log_likelihood(*map(jnp.asarray, parts)), [0.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_samples_that_round_to_an_end_give_finite_values(dtype: type) -> None:
+    ends = np.array([[0.0, -1e5]]), np.array([[-1e5, 0.0]])
+    for shown in (0, 1):
+        unclicked = np.full((1, 3), shown)
+        parts = (THETA, 1 - THETA, *ends, np.zeros((1, 3)), unclicked)
+        values = log_likelihood_of_samples(*(jnp.asarray(part, dtype) for part in parts))
+        assert np.all(np.isfinite(values))
+        assert shown or np.all(values == 0)

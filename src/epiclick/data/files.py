@@ -4,6 +4,7 @@ import codecs
 import glob
 import gzip
 import zlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from io import BufferedIOBase
 from pathlib import Path
@@ -38,6 +39,14 @@ def find_files(sources: Sequence[str | Path]) -> list[Path]:
     if lost:
         raise InputError.of("the input", lost)
     return files
+
+
+def repeated_files(files: Sequence[Path]) -> list[str]:
+    """A word on each file that is named more than once."""
+    times = Counter(file.resolve() for file in files)
+    return [
+        f"{file} was given {n} times and counts {n} times" for file, n in times.items() if n > 1
+    ]
 
 
 SUFFIXES: Mapping[str, str] = {
@@ -89,10 +98,12 @@ def damage(file: Path, kind: str) -> Problem | None:
 def _encoding_problem(file: Path, stream: BufferedIOBase) -> Problem | None:
     """Read a text file to its end; the first line that is not UTF-8, if there is one."""
     decoder = codecs.getincrementaldecoder("utf-8")()
-    line = 1
-    while block := stream.read(CHUNK):
+    line, ended = 1, False
+    while not ended:
+        block = stream.read(CHUNK)
+        ended = not block
         try:
-            decoder.decode(block)
+            decoder.decode(block, final=ended)
         except UnicodeDecodeError as error:
             line += block.count(b"\n", 0, error.start)
             return Problem(

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from epiclick.data.engine import Source, connect, engine_errors, quote_name, quote_text
-from epiclick.data.files import damage, find_files, is_zipped, kind_of
+from epiclick.data.files import damage, find_files, is_zipped, kind_of, repeated_files
 from epiclick.errors import InputError, Problem
 
 GUESSED = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "UUID")
@@ -35,12 +35,8 @@ def open_files(sources: Sequence[str | Path]) -> Source:
     name = str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
     if problems := [p for file in files if (p := damage(file, kind)) is not None]:
         raise InputError.of(name, problems)
-    times = Counter(file.resolve() for file in files)
-    notes = tuple(
-        f"{file} was given {n} times and counts {n} times" for file, n in times.items() if n > 1
-    )
     with engine_errors(name):
-        return replace(OPENERS[kind](files, name), notes=notes)
+        return replace(OPENERS[kind](files, name), notes=tuple(repeated_files(files)))
 
 
 def same_names(names: Sequence[str]) -> list[Problem]:

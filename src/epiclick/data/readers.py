@@ -22,7 +22,7 @@ from epiclick.data.counts import ClickCounts
 from epiclick.data.counts_note import CountsNote
 from epiclick.data.engine import Source, engine_errors, select_where, stoppable
 from epiclick.data.features import read_features
-from epiclick.data.files import damage, find_files, kind_of
+from epiclick.data.files import damage, find_files, kind_of, repeated_files
 from epiclick.data.ids import settle_types, type_problems
 from epiclick.data.log import LogColumns, LogOptions, resolve_columns
 from epiclick.data.pages import (
@@ -141,11 +141,11 @@ def _count(
     if paged:
         problems += diagnose_pages(keeping, contexts)
         keeping = without_bad_pages(keeping, contexts)
+    if not all(problem.droppable for problem in problems):
+        hint = Problem("rows that nobody can count would be lost, so none can be dropped")
+        raise InputError.of(opened.name, [*problems, hint])
     if options.on_bad == "error":
         raise InputError.of(opened.name, [*problems, _dropping(options)])
-    if not all(problem.droppable for problem in problems):
-        hint = Problem("rows that nobody can count would be lost, so none are dropped")
-        raise InputError.of(opened.name, [*problems, hint])
     lines = sum(problem.count or 0 for problem in unreadable)
     total = lines + _rows(counted)
     counted, pages, clean = attempt(keeping)
@@ -228,26 +228,28 @@ def _mostly_single_pages(counts: ClickCounts) -> float | None:
     return share if share > MANY_SINGLE_PAGES else None
 
 
-def _notes_of(source: Any) -> dict[Path, CountsNote]:
+def _notes_of(source: Any) -> list[tuple[Path, CountsNote]]:
     """Files of our own making with what they say of themselves; none if any file is another's."""
     paths = [source] if isinstance(source, str | Path) else source
     if not isinstance(paths, Sequence) or not all(isinstance(p, str | Path) for p in paths):
-        return {}
-    notes = {}
+        return []
+    notes = []
     for file in find_files(paths):
         if kind_of(file) != "Parquet" or damage(file, "Parquet") is not None:
-            return {}
+            return []
         note = CountsNote.of(file)
         if note is None:
-            return {}
-        notes[file] = note
+            return []
+        notes.append((file, note))
     return notes
 
 
-def _add_up(notes: Mapping[Path, CountsNote], options: LogOptions) -> tuple[ClickCounts, LogReport]:
+def _add_up(
+    notes: Sequence[tuple[Path, CountsNote]], options: LogOptions
+) -> tuple[ClickCounts, LogReport]:
     """Add files of counts up. How rows were read is settled; what else is asked must agree."""
     default = LogOptions()
-    for file, note in notes.items():
+    for file, note in notes:
         asked = {
             "context": (options.context, note.context),
             "where": (options.where, note.options.where),
@@ -261,5 +263,6 @@ def _add_up(notes: Mapping[Path, CountsNote], options: LogOptions) -> tuple[Clic
                     f"{file} was counted with {name} {counted}, so it cannot be read with "
                     f"{wanted}; count the log itself again"
                 )
-    counts = ClickCounts.concat([ClickCounts.from_parquet(file) for file in notes])
-    return counts, LogReport({}, 0, 0, tuple(_doubts(counts)))
+    files = [file for file, _ in notes]
+    counts = ClickCounts.concat([ClickCounts.from_parquet(file) for file in files])
+    return counts, LogReport({}, 0, 0, (*repeated_files(files), *_doubts(counts)))

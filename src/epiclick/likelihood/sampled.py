@@ -47,5 +47,6 @@ def log_likelihood_of_samples(
     # 1 - theta zeta = (1 - zeta) + (1 - theta) zeta, a sum of positive terms
     unseen = jnp.exp(log_other)[:, :, None] + rest * jnp.exp(log_zeta)[:, :, None]
     # without displays there is nothing to say, even where relevance rounds to 1 and theta is 1
-    log_unseen = jnp.where(unclicked[:, None, :] > 0, jnp.log(jnp.maximum(unseen, 1e-300)), 0)
+    smallest = jnp.finfo(unseen.dtype).tiny
+    log_unseen = jnp.where(unclicked[:, None, :] > 0, jnp.log(jnp.maximum(unseen, smallest)), 0)
     return clicked + (unclicked[:, None, :] * log_unseen).sum(axis=-1)

@@ -1,10 +1,9 @@
 """The true relevance of every pair: from its label, or drawn from a Beta its features decide."""
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy.special import expit, logit
 
+from epiclick.beta import Beta
 from epiclick.data.features import FeatureScaler, FeatureTable
 from epiclick.network import apply_mlp, init_mlp
 
@@ -13,25 +12,12 @@ CHUNK = 65_536  # rows of the random network at once
 TASTE_NODES = 64  # Gauss-Hermite nodes
 
 
-@dataclass(frozen=True, eq=False)
-class RelevancePrior:
-    """Beta(alpha, beta) that each pair's relevance was drawn from; (pairs,) float64 both."""
-
-    alpha: np.ndarray
-    beta: np.ndarray
-
-    @property
-    def mean(self) -> np.ndarray:
-        """(pairs,) expected relevance."""
-        return self.alpha / (self.alpha + self.beta)
-
-
 def label_relevance(labels: np.ndarray) -> np.ndarray:
     """zeta = 0.9 y / 4 + 0.1 for labels y in 0-4 (paper, section 6)."""
     return 0.9 * (np.asarray(labels, dtype=np.float64) / 4) + 0.1
 
 
-def beta_prior(features: FeatureTable, rng: np.random.Generator) -> RelevancePrior:
+def beta_prior(features: FeatureTable, rng: np.random.Generator) -> Beta:
     r"""Beta distributions that a network of the paper's kind can learn from the features.
 
     .. math:: \mu = \sigma(-1.1 + 0.75\, g(x)), \quad \nu = 16 + 14 \tanh(h(x) - 0.5),
@@ -51,7 +37,7 @@ def beta_prior(features: FeatureTable, rng: np.random.Generator) -> RelevancePri
     outputs = (outputs - outputs.mean(axis=0)) / np.where(spread > 0, spread, 1)
     mean = expit(-1.1 + 0.75 * outputs[:, 0])
     confidence = 16 + 14 * np.tanh(outputs[:, 1] - 0.5)
-    return RelevancePrior(mean * confidence, (1 - mean) * confidence)
+    return Beta(mean * confidence, (1 - mean) * confidence)
 
 
 def taste_relevance(relevance: np.ndarray, taste: np.ndarray) -> np.ndarray:

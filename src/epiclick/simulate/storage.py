@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from epiclick.beta import Beta
 from epiclick.data.atomic import folder_aside
 from epiclick.data.features import FeatureTable
 from epiclick.errors import InputError
-from epiclick.simulate.relevance import RelevancePrior
 from epiclick.simulate.settings import WorldSettings
 from epiclick.simulate.world import World
 
@@ -59,7 +59,7 @@ def load_world(folder: Path) -> World:
         features = FeatureTable(keys, features.names, features.matrix)
     prior = None
     if "alpha" in table.column_names:
-        prior = RelevancePrior(table["alpha"].to_numpy(), table["beta"].to_numpy())
+        prior = Beta(table["alpha"].to_numpy(), table["beta"].to_numpy())
     return World(
         settings=WorldSettings.from_dict(truth["settings"]),
         features=features,

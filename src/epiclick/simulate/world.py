@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from epiclick.beta import Beta
 from epiclick.data.features import FeatureTable
 from epiclick.errors import InputError, Problem
 from epiclick.simulate.clicks import USERS
 from epiclick.simulate.items import make_items, splits
 from epiclick.simulate.queries import QueryGroups
 from epiclick.simulate.relevance import (
-    RelevancePrior,
     beta_prior,
     label_relevance,
     mean_over_users,
@@ -48,7 +48,7 @@ class World:
     relevance: np.ndarray
     position_bias: np.ndarray
     log: pa.Table
-    prior: RelevancePrior | None = None
+    prior: Beta | None = None
 
     @property
     def click_if_first(self) -> np.ndarray:
@@ -160,7 +160,7 @@ def _name(dataset: FeatureTable | str | Path | None) -> str | None:
 
 def draw_relevance(
     settings: WorldSettings, table: FeatureTable, rng: np.random.Generator
-) -> tuple[np.ndarray, RelevancePrior | None]:
+) -> tuple[np.ndarray, Beta | None]:
     """(pairs,) relevance, and the Betas it was drawn from if it was."""
     if settings.relevance == "label":
         return label_relevance(table.keys["label"].to_numpy()), None
