@@ -222,6 +222,14 @@ def test_a_bad_value_is_named_counted_and_can_be_dropped(
     assert report.warnings[0] == "1 bad rows were left out"
 
 
+def test_one_mistake_is_told_once(small_log: pd.DataFrame) -> None:
+    for column, value, _ in BROKEN.values():
+        with pytest.raises(InputError) as caught:
+            read_log(spoil(small_log, column, value))
+        rows = [problem for problem in caught.value.problems if problem.count is not None]
+        assert len(rows) == 1, rows
+
+
 def test_examples_name_the_place_and_the_value(small_log: pd.DataFrame) -> None:
     for mistake in ("position 0", "click 2"):
         column, value, words = BROKEN[mistake]

@@ -194,7 +194,7 @@ def _number_rules(log: ir.Table, name: str) -> list[RowRule]:
             RowRule(
                 f"{name} must be a whole number",
                 # broken also by NaN, and by what no integer can hold
-                lambda t: t[name].notnull() & ~_is_whole(number(t[name])),
+                lambda t: number(t[name]).notnull() & ~_is_whole(number(t[name])),
                 name,
             )
         )
