@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from epiclick.data.readers import read_log as read_log
     from epiclick.errors import InputError as InputError
     from epiclick.errors import InputWarning as InputWarning
+    from epiclick.pbm import EpistemicPBM as EpistemicPBM
+    from epiclick.pbm import PointwisePBM as PointwisePBM
+    from epiclick.pbm import load as load
     from epiclick.simulate.world import World as World
     from epiclick.simulate.world import simulate as simulate
 
@@ -33,6 +36,9 @@ _HOME = {
     "read_log": "epiclick.data.readers",
     "InputError": "epiclick.errors",
     "InputWarning": "epiclick.errors",
+    "EpistemicPBM": "epiclick.pbm",
+    "PointwisePBM": "epiclick.pbm",
+    "load": "epiclick.pbm",
     "World": "epiclick.simulate.world",
     "simulate": "epiclick.simulate.world",
 }

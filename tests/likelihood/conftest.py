@@ -1,13 +1,18 @@
 """The reference values of the likelihood, and 64-bit arithmetic for these tests."""
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import jax
 import numpy as np
+import pyarrow as pa
 import pytest
+
+from epiclick.data.counts import ClickCounts
+from epiclick.likelihood.pairs import PairBatch
+from epiclick.training.batches import Batches
 
 ORACLE = Path(__file__).resolve().parents[3] / "shared" / "oracle" / "likelihood.json"
 
@@ -56,6 +61,30 @@ def oracle() -> list[Case]:
         )
         for c in records
     ]
+
+
+@pytest.fixture(scope="session")
+def make_batch() -> Callable[[np.ndarray, np.ndarray], PairBatch]:
+    """From dense displays and clicks (pairs, contexts) to a batch, pairs by bucket."""
+
+    def make(displays: np.ndarray, clicks: np.ndarray) -> PairBatch:
+        pair, context = np.nonzero(displays)
+        table = pa.table(
+            {
+                "query_id": pair,
+                "doc_id": pair,
+                "position": context + 1,
+                "displays": displays[pair, context],
+                "clicks": clicks[pair, context],
+            }
+        )
+        counts = ClickCounts.from_table(table)
+        every = pa.table({"position": np.arange(1, displays.shape[1] + 1)})
+        counts = replace(counts, contexts=every, context=context)
+        batches = Batches(counts, len(displays))
+        return batches.assemble(next(batches.epoch()))
+
+    return make
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,9 @@ from typing import Annotated
 
 import typer
 
-from epiclick.cli import count, simulate
+from epiclick.cli import count, evaluate, fit, position_bias, relevance, simulate
+from epiclick.cli.log_options import AsTheModel
+from epiclick.cli.telling import Interrupted
 
 INTERRUPTED = 130
 """Exit code with which Typer ends a command at Ctrl-C."""
@@ -20,6 +22,10 @@ app = typer.Typer(
 )
 app.command("simulate")(simulate.simulate)
 app.command("count")(count.count)
+app.command("fit", cls=fit.FitCommand)(fit.fit)
+app.command("position-bias")(position_bias.position_bias)
+app.command("relevance", cls=AsTheModel)(relevance.relevance)
+app.command("evaluate", cls=AsTheModel)(evaluate.evaluate)
 
 
 @app.callback(invoke_without_command=True)
@@ -46,6 +52,9 @@ def run() -> None:
     except MemoryError as error:
         print(f"epiclick: {error or 'out of memory'}", file=sys.stderr)
         sys.exit(1)
+    except Interrupted as stopped:
+        print(f"epiclick: stopped; {stopped}", file=sys.stderr)
+        sys.exit(INTERRUPTED)
     except SystemExit as end:
         if end.code == INTERRUPTED:
             print("epiclick: stopped; nothing was written", file=sys.stderr)

@@ -110,6 +110,12 @@ def select_where(source: Source, condition: str) -> ir.Table:
         tree = sqlglot.parse_one(f"SELECT 1 FROM log WHERE ({condition}\n)", dialect=dialect)
     except sqlglot.errors.SqlglotError as error:
         raise InputError(f"where is not an SQL condition: {condition}") from error
+    # a condition may come with a model, and must not read anything but the log
+    if (
+        len(list(tree.find_all(sqlglot.exp.Select))) > 1
+        or len(list(tree.find_all(sqlglot.exp.Table))) > 1
+    ):
+        raise InputError(f"where must be a condition on the log's columns alone: {condition}")
     names = source.table.columns
     used = {column.name.lower() for column in tree.find_all(sqlglot.exp.Column)}
     if unknown := sorted(used - {name.lower() for name in names}):

@@ -87,15 +87,10 @@ def read_log(
 
 def count_log(source: Any, options: LogOptions) -> tuple[ClickCounts, LogReport]:
     """Count a log and report how it was read; `read_log` for those who want to print the report."""
-    if counted_files := _notes_of(source):
-        return _add_up(counted_files, options)
+    if files := counts_files(source):
+        return _add_up(files, options)
 
-    opened = open_source(source)
-    table = opened.table if options.where is None else select_where(opened, options.where)
-    columns = resolve_columns(table.columns, options, opened.name)
-    if problems := type_problems(opened, table, columns, options):
-        raise InputError.of(opened.name, problems)
-    log = canonical_log(table, columns, options)
+    opened, log, columns = open_log(source, options)
     with stoppable(opened.table), engine_errors(opened.name):
         counted, pages, dropped = _count(opened, log, columns, options)
         typed = settle_types(counted, columns, options, text=opened.text)
@@ -111,6 +106,16 @@ def count_log(source: Any, options: LogOptions) -> tuple[ClickCounts, LogReport]
             notes.append(f"{capped:,} rows had more clicks than displays; their clicks were capped")
         notes += _doubts(counts, None if pages is None else log)
     return counts, LogReport(columns.aliases, dropped, capped, tuple(notes))
+
+
+def open_log(source: Any, options: LogOptions) -> tuple[Source, ir.Table, LogColumns]:
+    """Open a log and find its columns: the source, its rows by canonical names, where they were."""
+    opened = open_source(source)
+    table = opened.table if options.where is None else select_where(opened, options.where)
+    columns = resolve_columns(table.columns, options, opened.name)
+    if problems := type_problems(opened, table, columns, options):
+        raise InputError.of(opened.name, problems)
+    return opened, canonical_log(table, columns, options), columns
 
 
 def _count(
@@ -228,7 +233,7 @@ def _mostly_single_pages(counts: ClickCounts) -> float | None:
     return share if share > MANY_SINGLE_PAGES else None
 
 
-def _notes_of(source: Any) -> list[tuple[Path, CountsNote]]:
+def counts_files(source: Any) -> list[tuple[Path, CountsNote]]:
     """Files of our own making with what they say of themselves; none if any file is another's."""
     paths = [source] if isinstance(source, str | Path) else source
     if not isinstance(paths, Sequence) or not all(isinstance(p, str | Path) for p in paths):

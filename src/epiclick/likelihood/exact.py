@@ -47,18 +47,28 @@ def exact_log_likelihood(
         clicks: (pairs, contexts) number of clicks.
         unclicked: (pairs, width) context of each display without a click, -1 where there is none.
     """
-    log_predictive, _ = _count_unclicked(rest, alpha, beta, clicks, unclicked)
-    return log_clicked(theta, alpha, beta, clicks) + log_predictive
+    attractive = alpha + clicks.sum(axis=1)
+    return log_clicked(theta, alpha, beta, clicks) + log_unclicked(
+        rest, attractive, beta, unclicked
+    )
+
+
+def log_unclicked(
+    rest: jax.Array, attractive: jax.Array, beta: jax.Array, unclicked: jax.Array
+) -> jax.Array:
+    """Log-probability of the unclicked displays given the clicks, attractive = a + M; (pairs,)."""
+    return _count_unclicked(rest, attractive, beta, unclicked)[0]
 
 
 def exact_posterior(
     rest: jax.Array, alpha: jax.Array, beta: jax.Array, clicks: jax.Array, unclicked: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Relevance given the clicks, a mixture of Betas: weights, alphas, betas (pairs, width + 1)."""
-    _, weights = _count_unclicked(rest, alpha, beta, clicks, unclicked)
+    attractive = alpha + clicks.sum(axis=1)
+    _, weights = _count_unclicked(rest, attractive, beta, unclicked)
     count = (unclicked >= 0).sum(axis=1, keepdims=True)  # (pairs, 1)
     hidden = jnp.arange(unclicked.shape[1] + 1)  # n
-    first = (alpha + clicks.sum(axis=1))[:, None] + hidden
+    first = attractive[:, None] + hidden
     second = beta[:, None] + jnp.maximum(count - hidden, 0)
     return weights.T, first, second
 
@@ -67,13 +77,17 @@ def log_clicked(
     theta: jax.Array, alpha: jax.Array, beta: jax.Array, clicks: jax.Array
 ) -> jax.Array:
     r"""Log-probability of the clicks alone: prod theta_k^M_k times (a)_M / (a + b)_M; (pairs,)."""
+    return (clicks * jnp.log(theta)).sum(axis=1) + log_attracted(alpha, beta, clicks)
+
+
+def log_attracted(alpha: jax.Array, beta: jax.Array, clicks: jax.Array) -> jax.Array:
+    """Log-probability that so many displays attract: log (a)_M / (a + b)_M; (pairs,)."""
     total = clicks.sum(axis=1).astype(alpha.dtype)
-    examined = (clicks * jnp.log(theta)).sum(axis=1)
-    return examined + log_rising(alpha, total) - log_rising(alpha + beta, total)
+    return log_rising(alpha, total) - log_rising(alpha + beta, total)
 
 
 def _count_unclicked(
-    rest: jax.Array, alpha: jax.Array, beta: jax.Array, clicks: jax.Array, unclicked: jax.Array
+    rest: jax.Array, attractive: jax.Array, beta: jax.Array, unclicked: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """Log-probability of the unclicked displays given the clicks, and the mixture weights after.
 
@@ -81,8 +95,7 @@ def _count_unclicked(
         (pairs,) and (width + 1, pairs).
     """
     pairs, width = unclicked.shape
-    dtype = alpha.dtype
-    attractive = alpha + clicks.sum(axis=1).astype(dtype)  # a + M
+    dtype = attractive.dtype
     hidden = jnp.arange(width + 1, dtype=dtype)[:, None]  # n, pairs last for speed
     shown = (unclicked >= 0).T  # (width, pairs)
     unseen = jnp.where(shown, rest[unclicked.T], 0)

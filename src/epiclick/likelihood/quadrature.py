@@ -1,25 +1,37 @@
-r"""The likelihood of head pairs, by Gauss-Jacobi quadrature fitted to their posterior.
+r"""The likelihood of head pairs, by a trapezoidal rule in the logit of relevance.
 
-A pair with thousands of unclicked displays needs as many steps in closed form. Its posterior is
-narrow and smooth instead: in zeta it is proportional to
+A pair with thousands of unclicked displays needs as many steps in closed form. Here its likelihood
 
-.. math:: \zeta^{a + M - 1} (1 - \zeta)^{b - 1} \prod_k (1 - \theta_k \zeta)^{W_k}.
+.. math:: E_\zeta\Big[\prod_k (\theta_k \zeta)^{M_k} (1 - \theta_k \zeta)^{W_k}\Big]
+          = \frac{\prod_k \theta_k^{M_k}}{B(a, b)} \int f(u)\, du
 
-The base is a Beta with the same mode and curvature in logit(zeta). Where it reaches an end, the
-posterior's own exponent there is kept, so that a pole (small a without a click, or small b) is held
-exactly. What remains is smooth, and integrated by the Gauss rule of the base.
+is integrated over u = logit(zeta), where with p = a + M and r_k = 1 - theta_k
+
+.. math:: \log f(u) = p \log\zeta + b \log(1 - \zeta)
+          + \sum_k W_k \log\big((1 - \zeta) + r_k \zeta\big).
+
+f has one peak. Its tails exp(p u) and exp(-b u) are long where p or b is small, and plain. Nodes
+are u = c + s sinh(t) at equal steps of t: as dense as the peak needs, ever further apart in the
+tails. There the trapezoidal rule converges exponentially, as it does for analytic functions that
+fall off at both ends.
+
+Nodes are held fixed in differentiation: the derivative of the rule is the rule of the derivative,
+which converges as well. Inside, pairs come last, which is faster.
 """
+
+from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from epiclick.likelihood.exact import log_clicked
 from epiclick.likelihood.rising import log_rising
 
-NODES = 32
-BISECTIONS = 70
-WIDEST = 60.0  # logits; no relevance in float64 lies further out
-REACH = 20.0  # a Beta with a smaller parameter has mass at that end
+NODES = 96
+CENTRE_BISECTIONS = 24  # of at most 20 logits; a peak is wider than 1e-4
+REACH_BISECTIONS = 7
+FURTHEST = 24.0  # in t; tails of p = 1e-8 end before
+NEGLIGIBLE = 32.0  # so far below its peak, in logarithms, the integrand ends
 
 
 def quadrature_log_likelihood(
@@ -36,16 +48,18 @@ def quadrature_log_likelihood(
     Needs float64: millions of displays are the exponent of a number near 1.
 
     Args:
-        theta: (contexts,) position bias.
-        rest: (contexts,) 1 - theta.
+        theta: (contexts,) position bias, above 0; 1 is allowed.
+        rest: (contexts,) 1 - theta, given apart so that it is exact near 1.
         alpha: (pairs,) first parameter of the Beta of relevance.
         beta: (pairs,) second parameter.
         clicks: (pairs, contexts) number of clicks.
         unclicked: (pairs, contexts) number of displays without a click.
         nodes: points of the rule.
     """
-    log_values, _ = _evaluate(rest, alpha, beta, clicks, unclicked, nodes)
-    return log_clicked(theta, alpha, beta, clicks) + jax.nn.logsumexp(log_values, axis=1)
+    alpha, beta = alpha.astype(rest.dtype), beta.astype(rest.dtype)
+    integrand = _integrand(rest, alpha, beta, clicks, unclicked)
+    examined = (clicks * jnp.log(theta)).sum(axis=1)
+    return examined + _log_integral(integrand, nodes) - _log_beta(alpha, beta)
 
 
 def quadrature_moments(
@@ -57,122 +71,179 @@ def quadrature_moments(
     nodes: int = NODES,
 ) -> tuple[jax.Array, jax.Array]:
     """Mean and variance of relevance given the clicks: (pairs,) each."""
-    log_values, log_zeta = _evaluate(rest, alpha, beta, clicks, unclicked, nodes)
-    weights = jax.nn.softmax(log_values, axis=1)
-    zeta = jnp.exp(log_zeta)
-    mean = (weights * zeta).sum(axis=1)
-    return mean, (weights * (zeta - mean[:, None]) ** 2).sum(axis=1)
+    alpha, beta = alpha.astype(rest.dtype), beta.astype(rest.dtype)
+    at, log_terms = _terms(_integrand(rest, alpha, beta, clicks, unclicked), nodes)
+    weights = jax.nn.softmax(log_terms, axis=0)
+    mean, mean_other = (weights * at.zeta).sum(axis=0), (weights * at.other).sum(axis=0)
+    # deviations of the smaller one, whose digits are not spent on a leading 0.999...
+    deviation = jnp.where(mean < mean_other, at.zeta - mean, at.other - mean_other)
+    return mean, (weights * deviation**2).sum(axis=0)
 
 
-def _evaluate(
-    rest: jax.Array,
-    alpha: jax.Array,
-    beta: jax.Array,
-    clicks: jax.Array,
-    unclicked: jax.Array,
-    nodes: int,
+class _Integrand(NamedTuple):
+    """What f is made of: r_k and W_k (contexts, pairs), p and b (pairs,)."""
+
+    rest: jax.Array
+    unclicked: jax.Array
+    p: jax.Array
+    beta: jax.Array
+
+
+def _integrand(
+    rest: jax.Array, alpha: jax.Array, beta: jax.Array, clicks: jax.Array, unclicked: jax.Array
+) -> _Integrand:
+    """The integrand of each pair; a context without a display is one nobody looks at, r = 1."""
+    return _Integrand(
+        rest=jnp.where(unclicked > 0, rest, 1).T,
+        unclicked=unclicked.T.astype(rest.dtype),
+        p=alpha + clicks.sum(axis=1).astype(rest.dtype),
+        beta=beta,
+    )
+
+
+class _Relevance(NamedTuple):
+    """zeta and 1 - zeta with their logarithms: (any, pairs) each."""
+
+    zeta: jax.Array
+    other: jax.Array
+    log_zeta: jax.Array
+    log_other: jax.Array
+
+
+def _relevance(u: jax.Array) -> _Relevance:
+    """Relevance at logit u, each part exact in relative terms."""
+    odds = jnp.exp(-jnp.abs(u))  # at most 1
+    log_sum = jnp.log1p(odds)
+    return _Relevance(
+        zeta=jnp.where(u > 0, 1, odds) / (1 + odds),
+        other=jnp.where(u > 0, odds, 1) / (1 + odds),
+        log_zeta=jnp.minimum(u, 0) - log_sum,
+        log_other=-jnp.maximum(u, 0) - log_sum,
+    )
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _log_integral(f: _Integrand, nodes: int) -> jax.Array:
+    """Logarithm of the integral of f; (pairs,). Counts are data, without a derivative."""
+    return jax.nn.logsumexp(_terms(f, nodes)[1], axis=0)
+
+
+@_log_integral.defjvp
+def _log_integral_jvp(
+    nodes: int, primals: tuple[_Integrand], tangents: tuple[_Integrand]
 ) -> tuple[jax.Array, jax.Array]:
-    """Logarithms of the terms of E[prod (1 - theta zeta)^W | clicks], and of the nodes.
+    r"""Derivatives are expectations given the clicks.
 
-    Returns:
-        (pairs, nodes) both.
+    .. math:: \partial_p = E[\log\zeta], \quad \partial_b = E[\log(1 - \zeta)], \quad
+              \partial_{r_k} = W_k E\Big[\frac{\zeta}{1 - \theta_k \zeta}\Big]
+
+    Written out so that contexts are gone through one after the other, which needs no
+    (contexts, nodes, pairs), and because weight and quotient of the last can under- and overflow:
+    both are taken relative to the smallest 1 - theta_k zeta.
     """
-    p = alpha + clicks.sum(axis=1).astype(alpha.dtype)
-    first, second = _base(rest, p, beta, unclicked)
-    log_zeta, log_other, log_weight = _jacobi_rule(first, second, nodes)
-    # 1 - theta zeta = (1 - zeta) + (1 - theta) zeta
-    unseen = jnp.exp(log_other)[:, :, None] + rest * jnp.exp(log_zeta)[:, :, None]
-    factor = (unclicked[:, None, :] * jnp.log(unseen)).sum(axis=-1)
-    # from the rule's Beta to Beta(p, b)
-    moved = (p - first)[:, None] * log_zeta + (beta - second)[:, None] * log_other
-    scale = _log_beta_ratio(first, second, beta) + _log_beta_ratio(beta, first, p)
-    return log_weight + factor + moved + scale[:, None], log_zeta
+    (f,), (d,) = primals, tangents
+    at, log_terms = _terms(f, nodes)
+    log_integral = jax.nn.logsumexp(log_terms, axis=0)
+    log_weights = log_terms - log_integral
+    weights = jnp.exp(log_weights)
+
+    lowest = _unseen(f.rest.min(axis=0), at)
+    raised = jnp.exp(log_weights + at.log_zeta - jnp.log(lowest))
+
+    def quotient(_: None, rest: jax.Array) -> tuple[None, jax.Array]:
+        return None, (raised * (lowest / _unseen(rest, at))).sum(axis=0)
+
+    _, quotients = jax.lax.scan(quotient, None, f.rest)  # (contexts, pairs)
+    change = (f.unclicked * quotients * d.rest).sum(axis=0)
+    change += (weights * at.log_zeta).sum(axis=0) * d.p
+    change += (weights * at.log_other).sum(axis=0) * d.beta
+    return log_integral, change
 
 
-def _log_beta_ratio(common: jax.Array, one: jax.Array, other: jax.Array) -> jax.Array:
-    """log B(common, one) - log B(common, other), without cancellation."""
-    more, less = jnp.maximum(one, other), jnp.minimum(one, other)
-    ratio = log_rising(less, more - less) - log_rising(common + less, more - less)
-    return jnp.where(one >= other, ratio, -ratio)
+def _terms(f: _Integrand, nodes: int) -> tuple[_Relevance, jax.Array]:
+    """Relevance at the nodes, and logarithms of weight times f there: (nodes, pairs)."""
+    u, weight = _rule(jax.lax.stop_gradient(f), nodes)
+    at = _relevance(u)
+    return at, jnp.log(weight) + _log_f(f, at)
 
 
-def _base(
-    rest: jax.Array, p: jax.Array, beta: jax.Array, unclicked: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """Parameters of the Beta whose rule is used: (pairs,) each.
+def _rule(f: _Integrand, nodes: int) -> tuple[jax.Array, jax.Array]:
+    """Nodes u = c + s sinh(t) and weights s cosh(t) h, h the step in t, where f counts.
 
-    An exponent of the posterior that is kept is followed in differentiation: with a fixed rule the
-    derivative would be the integral of a logarithm, which no polynomial follows near its pole. What
-    is matched is held fixed, since the value does not depend on it.
+    The derivative in r_k has a factor 1 / (1 - theta_k zeta), with which it may reach much further
+    up than f. So the end is looked for with the largest of these factors.
     """
-    theta = 1 - rest
-    logit = _mode(rest, p, beta, unclicked)
-    z, other = jax.nn.sigmoid(logit), jax.nn.sigmoid(-logit)
-    unseen = other[:, None] + rest * z[:, None]  # 1 - theta z
-    bend = theta * (other[:, None] ** 2 - rest * z[:, None] ** 2) / unseen**2
-    confidence = p + beta + (unclicked * bend).sum(axis=1)
-    at_zero, at_one = confidence * z < REACH, confidence * other < REACH
-    odds = jnp.exp(logit)
-    first = jnp.where(at_one, beta * odds, confidence * z)
-    second = jnp.where(at_zero, p / odds, confidence * other)
-    first = jnp.where(at_zero, p, jax.lax.stop_gradient(first))
-    second = jnp.where(at_one, beta, jax.lax.stop_gradient(second))
-    return first, second
-
-
-def _mode(rest: jax.Array, p: jax.Array, beta: jax.Array, unclicked: jax.Array) -> jax.Array:
-    """The posterior's mode in u = logit(zeta); (pairs,).
-
-    The slope of the log posterior in u, with z = sigmoid(u),
-
-        p (1 - z) - z (b + sum_k W_k theta_k (1 - z) / (1 - theta_k z)),
-
-    falls throughout, so its zero is found by bisection.
-    """
-    theta = 1 - rest
+    centre, width = _peak(f)
+    smallest = f.rest.min(axis=0)
+    floor = _log_f(f, _relevance(centre[None])) - NEGLIGIBLE  # (1, pairs)
+    side = jnp.array([-1, 1], centre.dtype)[:, None]
 
     def halve(_: int, ends: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         low, high = ends
         middle = (low + high) / 2
-        z, other = jax.nn.sigmoid(middle), jax.nn.sigmoid(-middle)
-        unseen = other[:, None] + rest * z[:, None]  # 1 - theta z
-        pull = beta + (unclicked * theta * other[:, None] / unseen).sum(axis=1)
-        rising = p * other > pull * z
+        at = _relevance(centre + width * jnp.sinh(side * middle))  # (2, pairs)
+        within = _log_f(f, at) - jnp.log(_unseen(smallest, at)) > floor
+        return jnp.where(within, middle, low), jnp.where(within, high, middle)
+
+    start = jnp.zeros((2, *centre.shape), centre.dtype)
+    _, (below, above) = jax.lax.fori_loop(0, REACH_BISECTIONS, halve, (start, start + FURTHEST))
+    step = (below + above) / (nodes - 1)
+    t = step * jnp.arange(nodes, dtype=centre.dtype)[:, None] - below
+    return centre + width * jnp.sinh(t), width * jnp.cosh(t) * step
+
+
+def _peak(f: _Integrand) -> tuple[jax.Array, jax.Array]:
+    """Mode and width of f in u, with p and b raised to at least 1: (pairs,) each.
+
+    Raised, they put the centre where a long tail bends. The mode is the zero of the slope
+
+        p (1 - zeta) - zeta (b + sum_k W_k theta_k (1 - zeta) / (1 - theta_k zeta));
+
+    slope / (1 - zeta) falls throughout, so it is found by bisection.
+    """
+    p, beta = jnp.maximum(f.p, 1), jnp.maximum(f.beta, 1)
+    looked_at = f.unclicked * (1 - f.rest)
+
+    def halve(_: int, ends: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        low, high = ends
+        middle = (low + high) / 2
+        at = _relevance(middle)
+        pull = beta + (looked_at * at.other / _unseen(f.rest, at)).sum(axis=0)
+        rising = p * at.other > at.zeta * pull
         return jnp.where(rising, middle, low), jnp.where(rising, high, middle)
 
-    ends = (jnp.full_like(p, -WIDEST), jnp.full_like(p, WIDEST))
-    low, high = jax.lax.fori_loop(0, BISECTIONS, halve, ends)
-    return (low + high) / 2
+    # the sum is at least 0 and at most sum_k W_k theta_k
+    ends = (jnp.log(p / (beta + looked_at.sum(axis=0))), jnp.log(p / beta))
+    low, high = jax.lax.fori_loop(0, CENTRE_BISECTIONS, halve, ends)
+    centre = (low + high) / 2
+    at = _relevance(centre)
+    bend = looked_at * (at.other**2 - f.rest * at.zeta**2) / _unseen(f.rest, at) ** 2
+    curvature = at.zeta * at.other * (p + beta + bend.sum(axis=0))
+    return centre, 1 / jnp.sqrt(curvature)
 
 
-def _jacobi_rule(p: jax.Array, q: jax.Array, nodes: int) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Gauss rule of Beta(p, q): log zeta, log(1 - zeta) and log weights, each (pairs, nodes).
+def _log_f(f: _Integrand, at: _Relevance) -> jax.Array:
+    """Logarithm of the integrand, context by context: (any, pairs)."""
 
-    Golub-Welsch: nodes are the eigenvalues of the Jacobi matrix of the Beta's orthogonal
-    polynomials, weights the squares of the first components of its eigenvectors. The rule is made
-    for the smaller of zeta and 1 - zeta, which is thus exact in relative terms.
+    def add(total: jax.Array, context: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
+        rest, unclicked = context
+        return total + unclicked * jnp.log(_unseen(rest, at)), None
+
+    start = f.p * at.log_zeta + f.beta * at.log_other
+    return jax.lax.scan(add, start, (f.rest, f.unclicked))[0]
+
+
+def _unseen(rest: jax.Array, at: _Relevance) -> jax.Array:
+    """1 - theta zeta as a sum of positive terms.
+
+    Where it would underflow, f is 0; the smallest positive number then keeps its logarithm finite,
+    and cancels in the derivative.
     """
-    flipped = q < p
-    small, large = jnp.where(flipped, q, p), jnp.where(flipped, p, q)
-    i = jnp.arange(nodes, dtype=p.dtype)
-    total = (small + large)[:, None]
-    s = small[:, None]
-    t = total + 2 * i
-    # the recurrence on [0, 1], split in its two bidiagonal factors, which are positive
-    even = (s + i) * (total + i - 1) / ((t - 1) * t)
-    even = even.at[:, 0].set(small / total[:, 0])
-    odd = i * (large[:, None] + i - 1) / ((t - 2) * (t - 1))
-    odd = odd.at[:, 0].set(0)
-    diagonal = even + odd
-    off = jnp.sqrt(even[:, :-1] * odd[:, 1:])
-    matrix = jax.vmap(lambda d, o: jnp.diag(d) + jnp.diag(o, 1) + jnp.diag(o, -1))(diagonal, off)
-    near, vectors = jnp.linalg.eigh(matrix)
-    near = jnp.maximum(near, jnp.finfo(p.dtype).tiny)
-    log_near, log_far = jnp.log(near), jnp.log1p(-near)
-    log_weight = 2 * jnp.log(jnp.abs(vectors[:, 0, :]) + jnp.finfo(p.dtype).tiny)
-    flip = flipped[:, None]
-    return (
-        jnp.where(flip, log_far, log_near),
-        jnp.where(flip, log_near, log_far),
-        log_weight,
-    )
+    return jnp.maximum(at.other + rest * at.zeta, jnp.finfo(at.zeta.dtype).tiny)
+
+
+def _log_beta(a: jax.Array, b: jax.Array) -> jax.Array:
+    """log B(a, b) = log Gamma(small) - log (large)_small, without cancellation."""
+    small, large = jnp.minimum(a, b), jnp.maximum(a, b)
+    log_gamma = log_rising(jnp.ones_like(small), small) - jnp.log(small)
+    return log_gamma - log_rising(large, small)

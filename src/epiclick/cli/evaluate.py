@@ -1,0 +1,155 @@
+"""`epiclick evaluate`: how well models foretell the clicks of a log."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from epiclick.cli.log_options import (
+    ClipClicks,
+    Column,
+    Context,
+    GivenOptions,
+    Ids,
+    Logs,
+    MaxBad,
+    MissingFeatures,
+    OnBad,
+    PositionBase,
+    Where,
+    read_counts,
+)
+from epiclick.cli.output import AsJson, Quiet, note, print_json, progress
+from epiclick.cli.position_bias import Model
+from epiclick.cli.relevance import check_features
+from epiclick.cli.scores import by_records, print_by, print_scores
+from epiclick.cli.telling import known, told_warnings
+from epiclick.data.log import ALIASES, LogOptions
+from epiclick.errors import InputError
+
+if TYPE_CHECKING:
+    from epiclick.data.counts import ClickCounts
+    from epiclick.evaluating import Evaluation
+    from epiclick.pbm import PositionBasedModel
+
+
+def evaluate(
+    model: Model,
+    log: Logs,
+    features: Annotated[str | None, typer.Option(help="Features of the items.")] = None,
+    train: Annotated[
+        list[str] | None,
+        typer.Option(help="The model's own log, from which baselines learn. May be repeated."),
+    ] = None,
+    against: Annotated[
+        list[Path] | None, typer.Option(help="Another model to compare with. May be repeated.")
+    ] = None,
+    by: Annotated[
+        str | None, typer.Option(help="Score each value of this column apart, such as device.")
+    ] = None,
+    missing_features: MissingFeatures = "error",
+    context: Context = None,
+    position_base: PositionBase = None,
+    column: Column = None,
+    where: Where = None,
+    clip_clicks: ClipClicks = False,
+    ids: Ids = None,
+    on_bad: OnBad = None,
+    max_bad: MaxBad = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Score a model on a log: log-likelihood, perplexity, observed and predicted clicks.
+
+    The log is read as the model's own was, unless told otherwise.
+
+    Example: epiclick evaluate model test.parquet --features features.parquet
+    """
+    from epiclick.pbm import load
+
+    silent = quiet or as_json
+    given = GivenOptions(context, position_base, column, where, clip_clicks, ids, on_bad, max_bad)
+    fitted = load(model)
+    others = {str(path): load(path) for path in against or []}
+    for each in (fitted, *others.values()):
+        check_features(each, features)
+    uses_features = any(each.fitted_.features is not None for each in (fitted, *others.values()))
+    if features is not None and not uses_features:
+        note("no model was trained on features, so --features is not used", quiet=silent)
+
+    with told_warnings(quiet=silent) as warnings:
+        options = given.over_saved(fitted.fitted_.options, quiet=silent)
+        apart = read_counts(
+            log,
+            with_part(options, by),
+            features if uses_features else None,
+            missing_features,
+            quiet=silent,
+        )
+        counts = apart if by is None or by in options.context else together(apart, options)
+        trained = None if not train else read_counts(train, options, quiet=silent)
+        with progress("scoring", quiet=silent):
+            scores, rivals = score(fitted, others, log, options, counts, trained)
+            values = None if by is None else by_records(fitted, apart, by)
+
+    if as_json:
+        record = {**scores.to_dict(), "against": {}, "by": values, "warnings": warnings}
+        for name, rival in rivals.items():
+            record["against"][name] = rival.to_dict()
+            del record["against"][name]["baselines"]
+        print_json(known(record))
+        return
+    print_scores(str(model), scores, rivals)
+    if by is not None and values is not None:
+        print_by(by, values)
+
+
+def with_part(options: LogOptions, by: str | None) -> LogOptions:
+    """Options that keep apart the counts of each value of a column, unless a context does."""
+    if by is None or by in options.context:
+        return options
+    if by in ALIASES and by != "part":
+        raise InputError(
+            f"--by {by}: scores are told apart by a further column, such as device, or by one of "
+            f"the contexts: {', '.join(options.context)}"
+        )
+    return replace(options, part=by)
+
+
+def together(apart: "ClickCounts", options: LogOptions) -> "ClickCounts":
+    """Counts with parts added up, so that their scores do not depend on how they were parted."""
+    from epiclick.data.counts import ClickCounts
+
+    whole = ClickCounts.from_table(
+        apart.to_table().drop_columns("part"),
+        context=apart.contexts.column_names,
+        pages=apart.pages,
+        options=options,
+    )
+    # the pairs and their order are the same
+    return replace(whole, features=apart.features, feature_row=apart.feature_row)
+
+
+def score(
+    model: "PositionBasedModel",
+    others: Mapping[str, "PositionBasedModel"],
+    log: Sequence[str],
+    options: LogOptions,
+    counts: "ClickCounts",
+    trained: "ClickCounts | None",
+) -> tuple["Evaluation", dict[str, "Evaluation"]]:
+    """Scores of the model, and of those it is compared with."""
+    from epiclick.data.page_weights import page_weights
+    from epiclick.evaluating import evaluate as evaluate_model
+
+    pages = page_weights(list(log), options, counts)
+    scores = evaluate_model(model.fitted_, counts, pages=pages, train=trained)
+    rivals = {}
+    for name, other in others.items():
+        try:
+            rivals[name] = evaluate_model(other.fitted_, counts, pages=pages)
+        except InputError as error:
+            raise InputError(f"--against {name}: {error}") from error
+    return scores, rivals

@@ -1,0 +1,78 @@
+"""What `epiclick fit` says of the model it made."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from epiclick.cli.position_bias import bias_records, print_bias
+from epiclick.cli.telling import number, print_text, tell_warning
+
+if TYPE_CHECKING:
+    from epiclick.data.counts import ClickCounts
+    from epiclick.pbm import PositionBasedModel
+
+
+def fit_record(
+    model: "PositionBasedModel", counts: "ClickCounts", warnings: Sequence[str]
+) -> dict[str, Any]:
+    """For JSON: sizes are of the whole log, `trained_on` of what was not held out."""
+    training = model.fitted_.training
+    return {
+        "pairs": len(counts),
+        "displays": counts.total_displays,
+        "clicks": counts.total_clicks,
+        "trained_on": {
+            "pairs": training.pairs,
+            "displays": training.displays,
+            "clicks": training.clicks,
+        },
+        "epochs": training.epochs,
+        "best_epoch": training.best_epoch,
+        "seconds": training.seconds,
+        "log_likelihood": training.log_likelihood,
+        "chi2_per_df": training.checks["chi2_per_df"],
+        "position_bias": bias_records(model),
+        "identifiability": training.checks["identifiability"],
+        "warnings": list(warnings),
+    }
+
+
+def print_fit(
+    model: "PositionBasedModel", counts: "ClickCounts", *, valid: bool, quiet: bool
+) -> None:
+    """For people: sizes, time, likelihood, fit, position bias, and what the log can tell of it."""
+    training = model.fitted_.training
+    found = _identifiability(model, counts)
+    for warning in training.warnings:
+        if warning not in found.warnings:
+            tell_warning(warning, quiet=quiet)
+    pages = "" if counts.pages is None else f"{counts.pages:,} pages, "
+    print(
+        f"{pages}{len(counts):,} pairs of {counts.num_queries:,} queries, "
+        f"{counts.total_displays:,} displays, {counts.total_clicks:,} clicks"
+    )
+    print(
+        f"{training.epochs} epochs in {training.seconds:.1f} s, the best was {training.best_epoch}"
+    )
+    of = "the pairs trained on"
+    if valid:
+        of = "the validation log"
+    elif len(model.fitted_.queries.held_out):
+        of = f"{len(model.fitted_.queries.held_out):,} queries held out"
+    print(f"log-likelihood per display {number(training.log_likelihood)}, of {of}")
+    ratio = training.checks["chi2_per_df"]
+    if ratio is None:
+        print("chi2/df unknown: too few items were shown often enough")
+    else:
+        print(f"chi2/df {ratio:.2f} (1: clicks vary as a position-based model says)")
+    print_bias(model)
+    print_text(found.words())
+
+
+def _identifiability(model: "PositionBasedModel", counts: "ClickCounts") -> Any:
+    """What the pairs trained on can tell of position bias."""
+    import pyarrow.compute as pc
+
+    from epiclick.posterior.identifiability import identifiability
+
+    trained = pc.is_in(counts.query_id, model.fitted_.queries.train)
+    return identifiability(counts.subset(trained.to_numpy(zero_copy_only=False)))

@@ -1,0 +1,145 @@
+"""`epiclick relevance`: how relevant each item is, and how sure that is."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from epiclick.cli.log_options import (
+    ClipClicks,
+    Column,
+    Context,
+    GivenOptions,
+    Ids,
+    MaxBad,
+    MissingFeatures,
+    OnBad,
+    PositionBase,
+    Where,
+    read_counts,
+)
+from epiclick.cli.out_file import check_parquet
+from epiclick.cli.output import AsJson, Quiet, note, print_json, progress
+from epiclick.cli.position_bias import FREE_SCALE, Model, reference
+from epiclick.cli.telling import print_text, told_warnings
+from epiclick.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from epiclick.data.counts import ClickCounts
+    from epiclick.pbm import EpistemicPBM, PositionBasedModel
+
+CHUNK = 500_000  # pairs whose posterior is held at once
+
+
+def relevance(
+    model: Model,
+    out: Annotated[Path, typer.Option(help="Parquet file to write.", show_default=False)],
+    features: Annotated[str | None, typer.Option(help="Features of the items.")] = None,
+    clicks: Annotated[
+        list[str] | None, typer.Option(help="Log of the items' own clicks. May be repeated.")
+    ] = None,
+    missing_features: MissingFeatures = "error",
+    context: Context = None,
+    position_base: PositionBase = None,
+    column: Column = None,
+    where: Where = None,
+    clip_clicks: ClipClicks = False,
+    ids: Ids = None,
+    on_bad: OnBad = None,
+    max_bad: MaxBad = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write the relevance of items: query_id, doc_id, mean, low, high, alpha, beta.
+
+    From features alone; with --clicks also from the items' own clicks.
+    A model without features tells of the items of its own log.
+
+    Example: epiclick relevance model --features new.parquet --out relevance.parquet
+    """
+    from epiclick.pbm import load
+
+    silent = quiet or as_json
+    given = GivenOptions(context, position_base, column, where, clip_clicks, ids, on_bad, max_bad)
+    check_parquet(out, [*(clicks or []), *([features] if features else [])])
+    fitted = load(model)
+    check_features(fitted, features)
+    with told_warnings(quiet=silent) as warnings:
+        if clicks:
+            counts = read_counts(
+                clicks,
+                given.over_saved(fitted.fitted_.options, quiet=silent),
+                features,
+                missing_features,
+                quiet=silent,
+            )
+            frames = posterior_frames(epistemic(fitted), counts)
+        else:
+            frames = fitted.relevance_chunks(features)
+        with progress("writing", quiet=silent):
+            rows = write_frames(frames, out)
+    if as_json:
+        print_json({"rows": rows, "warnings": warnings})
+        return
+    meaning = f"Relevance is the probability of a click if shown at {reference(fitted)}."
+    print_text(f"{rows:,} items. {FREE_SCALE if fitted.fitted_.anchor is None else meaning}")
+    note(f"written to {out}", quiet=quiet)
+
+
+def check_features(model: "PositionBasedModel", features: str | None) -> None:
+    """Refuse to go without the features that a model needs, before a log is read."""
+    spec = model.fitted_.features
+    if spec is not None and features is None:
+        raise InputError(
+            f"the model was trained on {len(spec.names)} features; give those of the items with "
+            "--features"
+        )
+
+
+def epistemic(model: "PositionBasedModel") -> "EpistemicPBM":
+    """The model, if it can learn from an item's clicks."""
+    from epiclick.pbm import EpistemicPBM
+
+    if not isinstance(model, EpistemicPBM):
+        raise InputError(
+            "a pointwise model has one number for an item and does not learn from its clicks; "
+            "leave --clicks out, or fit another --estimator"
+        )
+    return model
+
+
+def posterior_frames(model: "EpistemicPBM", counts: "ClickCounts") -> Iterator["pd.DataFrame"]:
+    """Relevance after the items' own clicks, some pairs at a time."""
+    import numpy as np
+
+    chunk = np.arange(len(counts)) // CHUNK
+    for i in range(chunk[-1] + 1):
+        yield model.posterior(counts if len(counts) <= CHUNK else counts.subset(chunk == i))
+
+
+def write_frames(frames: Iterable["pd.DataFrame"], out: Path) -> int:
+    """Write tables one after the other to a Parquet file; gives the number of rows."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from epiclick.data.atomic import written_aside
+
+    rows = 0
+    writer = None
+    try:
+        with written_aside(out) as aside, ExitStack() as stack:
+            for frame in frames:
+                table = pa.Table.from_pandas(frame, preserve_index=False)
+                table = table.replace_schema_metadata(None)
+                if writer is None:
+                    opened = pq.ParquetWriter(aside, table.schema, compression="zstd")
+                    writer = stack.enter_context(opened)
+                writer.write_table(table.cast(writer.schema))
+                rows += len(table)
+    except OSError as error:
+        raise InputError(f"--out {out} cannot be written: {error}") from error
+    return rows

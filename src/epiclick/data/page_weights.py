@@ -1,0 +1,139 @@
+"""How much each entry of counts weighs on its pages, for scores that are means over pages.
+
+A mean within each result page and then over pages gives a display on a page of length L the weight
+1/L. So beside its displays and clicks an entry needs two sums of 1/L: over its displays with a
+click, and over those without.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import ibis
+import ibis.expr.types as ir
+import numpy as np
+import pyarrow as pa
+
+from epiclick.data.counting import bad_rows, count_expression, row_rules
+from epiclick.data.counts import ClickCounts
+from epiclick.data.engine import engine_errors, stoppable
+from epiclick.data.ids import settle_types
+from epiclick.data.log import LogColumns, LogOptions
+from epiclick.data.matching import locate_rows
+from epiclick.data.pages import PAGE_IS_MISSING, without_bad_pages
+from epiclick.data.readers import counts_files, open_log
+from epiclick.errors import InputError
+
+LENGTH = "epiclick_page_length"
+
+
+@dataclass(frozen=True, eq=False)
+class PageWeights:
+    """Sums of 1 / (length of the page) over the displays of each entry of some counts.
+
+    Attributes:
+        clicked: (entries,) over the displays with a click.
+        unclicked: (entries,) over the others.
+        pages: number of pages; all weights add up to it.
+    """
+
+    clicked: np.ndarray
+    unclicked: np.ndarray
+    pages: int
+
+
+def page_weights(log: Any, options: LogOptions, counts: ClickCounts) -> PageWeights | None:
+    """The weights of the entries of `counts` on the pages of the log they were counted from.
+
+    A page is as long as the rows of it that were counted: where `counts` hold only some pairs or
+    parts of the log, the others are no part of their pages.
+
+    Args:
+        log: whatever `read_log` reads.
+        options: how it was read.
+        counts: what was read, or some pairs or parts of it.
+
+    Returns:
+        None where the log does not tell pages: it has no page_id, or is counted already.
+    """
+    if counts_files(log):
+        return None
+    opened, rows, columns = open_log(log, options)
+    if columns.counted or "page_id" not in columns.found:
+        return None
+    if options.on_bad == "drop":
+        bad = bad_rows(rows, [PAGE_IS_MISSING, *row_rules(rows, columns, options)])
+        rows = without_bad_pages(rows.filter(~bad), tuple(columns.contexts))
+
+    keys = counts.to_table().drop_columns(["displays", "clicks"])
+    with stoppable(opened.table), engine_errors(opened.name):
+        counted = count_by_length(rows, columns, options).to_pyarrow()
+        entry = _entries(counted, columns, options, keys, text=opened.text)
+        if np.any(entry < 0):
+            same = [name for name in ("query_id", "doc_id", "part") if name in keys.column_names]
+            of_counts = counted.filter(pa.array(entry >= 0)).select(same)
+            rows = rows_of(rows, of_counts.group_by(same).aggregate([]), same)
+            counted = count_by_length(rows, columns, options).to_pyarrow()
+            entry = _entries(counted, columns, options, keys, text=opened.text)
+    length, displays, clicks = (counted[name].to_numpy() for name in (LENGTH, "displays", "clicks"))
+    _check_same(counts, entry, displays, clicks, opened.name)
+    pages = np.bincount(length, displays)[1:] / np.arange(1, length.max() + 1)  # by length
+    return PageWeights(
+        clicked=np.bincount(entry, clicks / length, len(counts.pair)),
+        unclicked=np.bincount(entry, (displays - clicks) / length, len(counts.pair)),
+        pages=round(pages.sum()),
+    )
+
+
+def count_by_length(rows: ir.Table, columns: LogColumns, options: LogOptions) -> ir.Table:
+    """The counting expression with the length of the page as one more context.
+
+    Whole numbers come out of the engine, so that the order of its threads changes no sum.
+    """
+    length = rows.count().over(ibis.window(group_by="page_id"))
+    with_length = replace(columns, contexts={**columns.contexts, LENGTH: LENGTH})
+    rules = row_rules(rows, columns, options)
+    return count_expression(rows.mutate(**{LENGTH: length}), with_length, options, rules)
+
+
+def rows_of(rows: ir.Table, keys: pa.Table, names: Sequence[str]) -> ir.Table:
+    """The rows whose values in the named columns are among the given ones."""
+    # as text, since the engine may have types that come back from Arrow as others
+    given = ibis.memtable(keys)
+    return rows.semi_join(
+        given, [rows[name].cast("string") == given[name].cast("string") for name in names]
+    )
+
+
+def _entries(
+    counted: pa.Table, columns: LogColumns, options: LogOptions, keys: pa.Table, *, text: bool
+) -> np.ndarray:
+    """The entry to which each counted row belongs, -1 if to none."""
+    typed = settle_types(counted, columns, options, text=text)
+    parts = ["part"] if "part" in typed.column_names else []
+    names = ["query_id", "doc_id", *columns.contexts, *parts]
+    if names != keys.column_names:
+        raise InputError(
+            f"the counts are kept by {', '.join(keys.column_names)}, the log is read by "
+            f"{', '.join(names)}; read it with the options of the counts"
+        )
+    return locate_rows(
+        {name: typed[name].cast(keys[name].type) for name in names},
+        {name: keys[name] for name in names},
+    )
+
+
+def _check_same(
+    counts: ClickCounts, entry: np.ndarray, displays: np.ndarray, clicks: np.ndarray, name: str
+) -> None:
+    """Refuse a log that does not give the counts: weights and clicks would be of different rows."""
+    size, known = len(counts.pair), entry >= 0
+    differs = (np.bincount(entry[known], displays[known], size) != counts.displays) | (
+        np.bincount(entry[known], clicks[known], size) != counts.clicks
+    )
+    if np.any(differs) or not np.all(known):
+        raise InputError(
+            f"{name} does not give these counts: {int(differs.sum()):,} of {size:,} entries have "
+            f"other displays or clicks in it, {int(displays[~known].sum()):,} of its displays are "
+            "in no entry. Score the counts of this log, read with the same options."
+        )

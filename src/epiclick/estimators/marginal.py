@@ -1,0 +1,38 @@
+"""Position bias as a point, relevance integrated out: the likelihood itself is followed."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from epiclick.estimators.base import Betas, Draws, Estimate, Points
+from epiclick.likelihood.pairs import PairBatch, log_likelihoods
+
+
+@dataclass(frozen=True)
+class Marginal:
+    r"""Type-II maximum likelihood, without samples.
+
+    .. math:: \log \mathcal L(\theta) = \sum_{qd} \log E_{\zeta_{qd}}\Big[\prod_k
+              (\theta_k \zeta)^{M_k} (1 - \theta_k \zeta)^{W_k}\Big]
+
+    Thousands of pairs share each position bias: what the paper's likelihood integrates over is
+    narrow, and the width it fits is set by the size of batches. A posterior of position bias comes
+    after training instead.
+    """
+
+    def draw(self, rng: np.random.Generator, relevance: Betas, position: Points) -> None:
+        """Nothing is sampled."""
+
+    def estimate(
+        self, relevance: Betas, position: Points, batch: PairBatch, draws: Draws | None = None
+    ) -> Estimate:
+        """The log-likelihood of one batch, which is its own surrogate."""
+        bias = position.theta[None], position.rest[None]  # one sample
+        value = log_likelihoods(*bias, relevance.alpha, relevance.beta, batch)[0]
+        return Estimate(value, value)
+
+    def started(self, measure: Callable[[], float]) -> Self:
+        """The same estimator."""
+        return self

@@ -1,0 +1,60 @@
+r"""Click rates of the training counts: what any click model has to beat.
+
+A rate is drawn towards the overall one as if each group had one display more:
+
+.. math:: p = \frac{M + c\, r}{N + c}, \quad c = 1,
+
+with N displays and M clicks of the group in training and r the overall click rate. So a group that
+training never showed gets r, and one without a click does not get 0, which one click would refute.
+"""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from epiclick.data.counts import ClickCounts
+from epiclick.data.matching import locate_rows
+
+EXTRA_DISPLAYS = 1.0  # c
+
+
+def overall_rate(train: ClickCounts, test: ClickCounts) -> np.ndarray:
+    """(entries of test,) the click rate of all training displays, everywhere."""
+    return np.full(len(test.pair), train.total_clicks / train.total_displays)
+
+
+def rate_by_context(train: ClickCounts, test: ClickCounts) -> np.ndarray:
+    """(entries of test,) the click rate of the entry's context (rank)."""
+    names = train.contexts.column_names
+    row = locate_rows(
+        {name: test.contexts[name] for name in names},
+        {name: train.contexts[name] for name in names},
+    )
+    return _smoothed(train, train.context, len(train.contexts), row)[test.context]
+
+
+def rate_by_document(train: ClickCounts, test: ClickCounts) -> np.ndarray:
+    """(entries of test,) the click rate of the entry's own (query, doc) pair, wherever shown."""
+    row = locate_rows(
+        {"query_id": test.query_id, "doc_id": test.doc_id},
+        {"query_id": train.query_id, "doc_id": train.doc_id},
+    )
+    return _smoothed(train, train.pair, len(train), row)[test.pair]
+
+
+Baseline = Callable[[ClickCounts, ClickCounts], np.ndarray]
+
+BASELINES: Mapping[str, Baseline] = {
+    "overall": overall_rate,
+    "by_context": rate_by_context,
+    "by_document": rate_by_document,
+}
+"""Name -> function of training and test counts, giving the probability of a click at each entry."""
+
+
+def _smoothed(train: ClickCounts, group: np.ndarray, size: int, row: np.ndarray) -> np.ndarray:
+    """The smoothed rate of the training groups at `row`, of an empty group where that is -1."""
+    rate = train.total_clicks / train.total_displays
+    displays = np.bincount(group, train.displays, size + 1)[row]  # row -1: the empty one at the end
+    clicks = np.bincount(group, train.clicks, size + 1)[row]
+    return (clicks + EXTRA_DISPLAYS * rate) / (displays + EXTRA_DISPLAYS)

@@ -1,0 +1,305 @@
+"""From counts to a fitted model: hold queries out, train, check, gather what is kept."""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pandas as pd
+import pyarrow.compute as pc
+
+from epiclick.data.counts import ClickCounts
+from epiclick.data.matching import locate_rows
+from epiclick.data.scaler import FeatureScaler
+from epiclick.errors import InputError, InputWarning
+from epiclick.evaluation.fit_check import chi2_per_df
+from epiclick.models.fitted import FeatureSpec, FittedPBM, Items, QuerySets, TrainingSummary
+from epiclick.models.parameters import Parameters
+from epiclick.models.position import BetaLookup, PointLookup, init_betas, init_points
+from epiclick.models.prediction import columns_of, mean_bias, relevance_of
+from epiclick.models.relevance import init_exposure, init_relevance
+from epiclick.posterior.identifiability import check_anchor, identifiability, pressing_against_one
+from epiclick.posterior.relevance import item_posterior
+from epiclick.training.checkpoint import Checkpoint, digest_counts, digest_settings
+from epiclick.training.inputs import fit_scaler
+from epiclick.training.loop import State, Training
+from epiclick.training.objective import Objective
+from epiclick.training.pairset import PairSet
+from epiclick.training.progress import TrainingBar
+from epiclick.training.settings import TrainingSettings
+
+LEAST_STEPS = 8  # an epoch
+
+POOR_FIT = 1.5
+"""Pearson's chi2/df above which clicks vary more than a position-based model allows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What is to be fitted, and how.
+
+    Attributes:
+        kind: name of the class that is fitted.
+        settings: its parameters, as they are stored.
+        objective: what training maximises.
+        position: whether position bias is a "beta" or a "point".
+        hidden: units of the network's hidden layers.
+        training: how long and how fast.
+        anchor: index of the context whose bias is 1, None for a free scale.
+        holdout: share of queries held out where no validation set is given.
+        level: of the intervals that are kept.
+    """
+
+    kind: str
+    settings: Mapping[str, Any]
+    objective: Objective
+    position: str
+    hidden: tuple[int, ...]
+    training: TrainingSettings
+    anchor: int | None
+    holdout: float
+    level: float
+
+
+def fit_pbm(
+    plan: Plan,
+    counts: ClickCounts,
+    valid: ClickCounts | None = None,
+    *,
+    init: FittedPBM | None = None,
+    checkpoint: Path | None = None,
+    resume: bool = False,
+) -> FittedPBM:
+    """Train on counts and gather all that a model keeps.
+
+    Args:
+        plan: what is fitted, and how.
+        counts: pairs to learn from.
+        valid: pairs for early stopping; a share of the queries of `counts` unless given.
+        init: a model to start from.
+        checkpoint: file to keep the state of training in.
+        resume: go on from the state kept there.
+    """
+    if plan.anchor is not None:
+        check_anchor(counts, plan.anchor)
+    train, held_out = _hold_out(plan, counts, valid)
+    scaler = fit_scaler(train) if init is None or init.features is None else init.features.scaler
+    batch_size = _batch_size(plan, train)
+    pairs = PairSet.of(train, scaler, batch_size)
+    start = _start(plan, train, pairs.width)
+    if init is not None:
+        start = _warm_start(init, start, train)
+    kept = None
+    if checkpoint is not None:
+        depends = {"log": _digest(counts, valid, init), "settings": digest_settings(_depends(plan))}
+        kept = Checkpoint(checkpoint, depends)
+    with TrainingBar(plan.training.epochs, len(pairs.batches)) as bar:
+        training = Training(
+            plan.objective,
+            start,
+            pairs,
+            None if held_out is None else PairSet.of(held_out, scaler, batch_size),
+            plan.training,
+            keep=kept.keep if kept else lambda state, urgent: None,
+            progress=bar,
+        )
+        state = training.start()
+        if resume and kept is not None:
+            state = kept.load(state)
+            bar.resume(len(state.history))
+        state = training.run(state)
+    return _gather(plan, counts, train, held_out, state, scaler)
+
+
+def _hold_out(
+    plan: Plan, counts: ClickCounts, valid: ClickCounts | None
+) -> tuple[ClickCounts, ClickCounts | None]:
+    """Pairs to learn from, and pairs for early stopping if there are any."""
+    if valid is not None:
+        both = pc.is_in(valid.query_id.unique(), counts.query_id.unique())
+        shared = pc.sum(both).as_py() or 0
+        if shared:
+            _warn(
+                f"{shared:,} queries of the validation set are in the training set too, so that "
+                "its likelihood says little about new queries; split by query"
+            )
+        return counts, valid
+    if plan.holdout and counts.num_queries > 1:
+        train, held_out = counts.split(
+            1 - plan.holdout, plan.holdout, by="query", seed=plan.training.seed
+        )
+        if len(train) and len(held_out):
+            return train, held_out
+    return counts, None
+
+
+def _batch_size(plan: Plan, train: ClickCounts) -> int:
+    """Most pairs in a batch: as asked, but small logs are learned in several steps an epoch.
+
+    Where position bias is a Beta, its width depends on the size of batches, which is left alone.
+    """
+    if plan.position == "beta":
+        return plan.training.batch_size
+    return min(plan.training.batch_size, -(-len(train) // LEAST_STEPS))
+
+
+def _start(plan: Plan, train: ClickCounts, width: int) -> Parameters:
+    """First parameters: a random network, and position bias where click rates put it."""
+    displays, clicks = (
+        np.bincount(train.context, amount, len(train.contexts))
+        for amount in (train.displays, train.clicks)
+    )
+    with np.errstate(invalid="ignore"):
+        rate = clicks / displays
+    if plan.position == "beta":
+        position: BetaLookup | PointLookup = init_betas(len(train.contexts))
+        mean = 0.5
+    else:
+        position = init_points(rate, plan.anchor)
+        mean = float(
+            np.clip(np.nanmax(rate if plan.anchor is None else rate[plan.anchor]), 0.01, 0.9)
+        )
+    outputs = 2 if plan.kind == "EpistemicPBM" else 1
+    if train.features is None:
+        layers = init_exposure(width, outputs=outputs, mean=mean)
+    else:
+        rng = np.random.default_rng([plan.training.seed, 0])
+        layers = init_relevance(rng, width, plan.hidden, outputs=outputs, mean=mean)
+    return Parameters(layers, position)
+
+
+def _warm_start(init: FittedPBM, start: Parameters, train: ClickCounts) -> Parameters:
+    """The parameters of a fitted model, for the contexts of another log."""
+    if (init.features is None) != (train.features is None):
+        has, lacks = ("the log", "the model") if init.features is None else ("the model", "the log")
+        raise InputError(f"{has} has features and {lacks} has none; a start needs both or neither")
+    if train.features is not None and columns_of(init, train.features) is not None:
+        raise InputError(
+            "the model to start from was trained on features in another order; give them in its own"
+        )
+    shapes = [
+        [np.shape(leaf) for leaf in jax.tree.leaves(p.layers)] for p in (init.parameters, start)
+    ]
+    if shapes[0] != shapes[1] or type(init.parameters.position) is not type(start.position):
+        raise InputError(
+            "the model to start from has other hidden layers or another kind of estimator; use its "
+            f"settings: {dict(init.settings)}"
+        )
+    names = train.contexts.column_names
+    if init.contexts.column_names != names:
+        raise InputError(
+            f"the model to start from knows contexts by {', '.join(init.contexts.column_names)}, "
+            f"the log by {', '.join(names)}"
+        )
+    row = locate_rows(
+        *({name: table[name] for name in names} for table in (train.contexts, init.contexts))
+    )
+    position = type(start.position)(
+        *(
+            np.where(row >= 0, np.asarray(old)[row], new)
+            for old, new in zip(init.parameters.position, start.position, strict=True)
+        )
+    )
+    return Parameters(init.parameters.layers, position)
+
+
+def _gather(
+    plan: Plan,
+    counts: ClickCounts,
+    train: ClickCounts,
+    held_out: ClickCounts | None,
+    state: State,
+    scaler: FeatureScaler | None,
+) -> FittedPBM:
+    """Everything that a fitted model keeps."""
+    history = pd.DataFrame([asdict(row) for row in state.history])
+    best = state.history[state.best_epoch - 1]
+    features = None
+    if scaler is not None and train.features is not None:
+        features = FeatureSpec(train.features.names, scaler)
+    summary = TrainingSummary(
+        pairs=len(train),
+        displays=train.total_displays,
+        clicks=train.total_clicks,
+        epochs=len(state.history),
+        best_epoch=state.best_epoch,
+        seconds=state.history[-1].seconds,
+        log_likelihood=best.log_likelihood if best.validation is None else best.validation,
+        history=history,
+    )
+    distinct = [None if c is None else c.query_id.unique() for c in (train, held_out)]
+    fitted = FittedPBM(
+        kind=plan.kind,
+        settings=plan.settings,
+        parameters=jax.tree.map(np.asarray, state.best),
+        anchor=plan.anchor,
+        contexts=train.contexts,
+        features=features,
+        options=counts.options,
+        queries=QuerySets(
+            distinct[0], train.query_id.slice(0, 0) if distinct[1] is None else distinct[1]
+        ),
+        items=None,
+        training=summary,
+    )
+    return replace(
+        fitted, training=_checked(fitted, train), items=_items(fitted, counts, plan.level)
+    )
+
+
+def _checked(fitted: FittedPBM, train: ClickCounts) -> TrainingSummary:
+    """The summary with what the checks of data and fit found."""
+    theta, _ = mean_bias(fitted)
+    found = identifiability(train)
+    fit = chi2_per_df(train, theta)
+    words = list(found.warnings)
+    if fit.ratio is not None and fit.ratio > POOR_FIT:
+        words.append(
+            f"clicks vary {fit.ratio:.1f} times as much as a position-based model allows "
+            "(chi2/df; 1 is a perfect fit): the same items attract differently at different times, "
+            "positions or users, and all intervals are too narrow"
+        )
+    if fitted.anchor is not None:
+        for context in pressing_against_one(theta, fitted.anchor):
+            row = train.contexts.slice(context, 1).to_pylist()[0]
+            named = ", ".join(f"{name} {value}" for name, value in row.items())
+            words.append(
+                f"the bias at {named} presses against 1: it may be looked at more than the anchor; "
+                "choose it as the anchor"
+            )
+    rates = train.by_context()
+    checks = {
+        "chi2_per_df": fit.ratio,
+        "identifiability": found.to_dict(),
+        "by_context": {name: rates[name].tolist() for name in ("displays", "clicks")},
+    }
+    return replace(fitted.training, checks=checks, warnings=tuple(words))
+
+
+def _items(fitted: FittedPBM, counts: ClickCounts, level: float) -> Items | None:
+    """Relevance of all pairs of the log given their clicks, for a model without features."""
+    if fitted.features is not None:
+        return None
+    known = item_posterior(counts, *mean_bias(fitted), *relevance_of(fitted, counts), level)
+    betas = known.betas
+    return Items(counts.query_id, counts.doc_id, betas.alpha, betas.beta, known.low, known.high)
+
+
+def _digest(counts: ClickCounts, valid: ClickCounts | None, init: FittedPBM | None) -> str:
+    """A digest of all data that a run depends on."""
+    parts = [digest_counts(each) for each in (counts, valid) if each is not None]
+    if init is not None:
+        parts += [digest_settings([leaf.tolist() for leaf in jax.tree.leaves(init.parameters)])]
+    return "-".join(parts)
+
+
+def _depends(plan: Plan) -> tuple[Any, ...]:
+    """All settings that a run depends on."""
+    return (plan.objective, plan.position, plan.hidden, plan.training, plan.anchor, plan.holdout)
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, InputWarning, stacklevel=4)

@@ -1,0 +1,120 @@
+"""What a fit leaves behind: all that predicting needs, and how it came about. Loads no jax."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from epiclick.data.log import LogOptions
+from epiclick.data.scaler import FeatureScaler
+from epiclick.models.parameters import Parameters
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureSpec:
+    """The features a model was trained on.
+
+    Attributes:
+        names: one name per feature, in the network's order.
+        scaler: how they are scaled.
+    """
+
+    names: tuple[str, ...]
+    scaler: FeatureScaler
+
+
+@dataclass(frozen=True, eq=False)
+class QuerySets:
+    """Queries the fit has seen, so that later scores can be labelled.
+
+    Attributes:
+        train: distinct query ids that were learned from, ascending.
+        held_out: distinct query ids used for early stopping only, ascending.
+    """
+
+    train: pa.Array
+    held_out: pa.Array
+
+
+@dataclass(frozen=True, eq=False)
+class Items:
+    """Relevance of the pairs of the training log given their own clicks, in (query, doc) order.
+
+    Kept by models without features, whose network says the same of every pair.
+
+    Attributes:
+        query_id: (pairs,) int64 or string.
+        doc_id: (pairs,) int64 or string.
+        alpha: (pairs,) of the Beta with the posterior's mean and variance.
+        beta: (pairs,) likewise.
+        low: (pairs,) lower end of the posterior's central interval.
+        high: (pairs,) upper end.
+    """
+
+    query_id: pa.Array
+    doc_id: pa.Array
+    alpha: np.ndarray
+    beta: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingSummary:
+    """How a fit came about.
+
+    Attributes:
+        pairs: pairs learned from.
+        displays: their displays.
+        clicks: their clicks.
+        epochs: epochs trained.
+        best_epoch: the one whose parameters were kept.
+        seconds: time it took.
+        log_likelihood: per display, of the held-out pairs, or of the training pairs without any.
+        history: one row per epoch: epoch, log_likelihood, validation, zero_gradients, seconds.
+        checks: what the checks of data and fit found: `chi2_per_df`, `identifiability`, ...
+        warnings: what the user should know, in words.
+    """
+
+    pairs: int
+    displays: int
+    clicks: int
+    epochs: int
+    best_epoch: int
+    seconds: float
+    log_likelihood: float
+    history: pd.DataFrame
+    checks: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class FittedPBM:
+    """A fitted position-based model.
+
+    Attributes:
+        kind: name of the class that was fitted, "EpistemicPBM" or "PointwisePBM".
+        settings: its constructor's parameters; JSON-able values only.
+        parameters: network and position lookup, numpy arrays.
+        anchor: index of the context whose bias is 1, None for a free scale.
+        contexts: (contexts, columns) table of the contexts that have a bias.
+        features: what the network takes; None for a model without features.
+        options: how the training log was read.
+        queries: whose clicks were used.
+        items: relevance of the training pairs, for models without features.
+        training: how the fit came about.
+    """
+
+    kind: str
+    settings: Mapping[str, Any]
+    parameters: Parameters
+    anchor: int | None
+    contexts: pa.Table
+    features: FeatureSpec | None
+    options: LogOptions
+    queries: QuerySets
+    items: Items | None
+    training: TrainingSummary

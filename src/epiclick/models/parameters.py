@@ -1,0 +1,39 @@
+"""All that training learns, as plain arrays."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from epiclick.models.position import BetaLookup, PointLookup
+from epiclick.network import Layers
+
+
+class Parameters(NamedTuple):
+    """Relevance network and position lookup; a pytree for jax, numpy arrays when stored."""
+
+    layers: Layers
+    position: BetaLookup | PointLookup
+
+
+def to_arrays(parameters: Parameters) -> dict[str, np.ndarray]:
+    """The parameters under names that a file can hold."""
+    arrays = {
+        f"relevance.{i}.{name}": np.asarray(value)
+        for i, layer in enumerate(parameters.layers)
+        for name, value in zip(("weight", "bias"), layer, strict=True)
+    }
+    lookup = parameters.position._asdict()
+    return arrays | {f"position.{name}": np.asarray(value) for name, value in lookup.items()}
+
+
+def from_arrays(arrays: dict[str, np.ndarray]) -> Parameters:
+    """The parameters that `to_arrays` named; KeyError where one is missing."""
+    depth = sum(name.startswith("relevance.") for name in arrays) // 2
+    layers = tuple(
+        (arrays[f"relevance.{i}.weight"], arrays[f"relevance.{i}.bias"]) for i in range(depth)
+    )
+    if "position.logit" in arrays:
+        return Parameters(layers, PointLookup(arrays["position.logit"]))
+    return Parameters(
+        layers, BetaLookup(arrays["position.mean_logit"], arrays["position.confidence"])
+    )

@@ -1,0 +1,110 @@
+"""From a model's parameters to a plan of its fit; where they are checked."""
+
+from typing import TYPE_CHECKING, Any
+
+from epiclick.data.counts import ClickCounts
+from epiclick.errors import InputError
+from epiclick.estimators import make_estimator
+from epiclick.fitting import Plan
+from epiclick.models.anchor import resolve_anchor
+from epiclick.training.objective import EpistemicObjective, PointwiseObjective
+from epiclick.training.settings import TrainingSettings
+
+if TYPE_CHECKING:
+    from epiclick.pbm import EpistemicPBM, PointwisePBM
+
+EPOCHS = 50
+EPOCHS_WITHOUT_FEATURES = 300
+
+POSITION_RATE = 10.0
+"""The lookup learns so many times as fast as the network."""
+
+
+def epistemic_plan(model: "EpistemicPBM", counts: ClickCounts) -> Plan:
+    """How an epistemic model is fitted to counts."""
+    _check(model)
+    estimator = make_estimator(
+        model.estimator, samples=model.samples, baseline=model.baseline, literal=model.literal
+    )
+    point = model.estimator == "marginal"
+    anchor = _anchor(model.anchor, counts) if point else None
+    if not point and model.anchor not in ("auto", None):
+        raise InputError(
+            f"anchor={model.anchor!r} needs estimator='marginal'; the paper's estimators leave the "
+            "scale free"
+        )
+    objective = EpistemicObjective(estimator, float(model.entropy), anchor, model.samples)
+    return _plan(model, objective, "point" if point else "beta", anchor, counts)
+
+
+def pointwise_plan(model: "PointwisePBM", counts: ClickCounts) -> Plan:
+    """How a pointwise model is fitted to counts."""
+    _check(model)
+    if counts.features is None:
+        raise InputError(
+            "PointwisePBM needs features; join them with read_log(..., features=...), or use "
+            "EpistemicPBM, which can do without"
+        )
+    anchor = _anchor(model.anchor, counts)
+    return _plan(model, PointwiseObjective(anchor), "point", anchor, counts)
+
+
+def _plan(
+    model: "EpistemicPBM | PointwisePBM",
+    objective: Any,
+    position: str,
+    anchor: int | None,
+    counts: ClickCounts,
+) -> Plan:
+    bare = counts.features is None
+    return Plan(
+        kind=type(model).__name__,
+        settings={
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in model.get_params().items()
+        },
+        objective=objective,
+        position=position,
+        hidden=tuple(model.hidden),
+        training=TrainingSettings(
+            epochs=model.epochs or (EPOCHS_WITHOUT_FEATURES if bare else EPOCHS),
+            batch_size=model.batch_size,
+            learning_rate=model.learning_rate,
+            position_rate=POSITION_RATE,
+            weight_decay=model.weight_decay,
+            # a few parameters for all pairs cannot learn them by heart
+            patience=None if bare else model.patience,
+            decay=model.decay,
+            seed=model.seed,
+        ),
+        anchor=anchor,
+        holdout=model.holdout,
+        level=model.level,
+    )
+
+
+def _anchor(anchor: Any, counts: ClickCounts) -> int | None:
+    return None if anchor is None else resolve_anchor(counts, anchor)
+
+
+def _check(model: "EpistemicPBM | PointwisePBM") -> None:
+    """Refuse parameters that cannot be meant, all at once."""
+    rules = {
+        "epochs": (model.epochs is None or model.epochs >= 1, "at least 1"),
+        "batch_size": (model.batch_size >= 1, "at least 1"),
+        "learning_rate": (model.learning_rate > 0, "above 0"),
+        "weight_decay": (model.weight_decay >= 0, "at least 0"),
+        "patience": (model.patience is None or model.patience >= 1, "at least 1, or None"),
+        "holdout": (0 <= model.holdout < 1, "from 0 to below 1"),
+        "level": (0 < model.level < 1, "strictly between 0 and 1"),
+        "hidden": (all(units >= 1 for units in model.hidden), "layers of at least 1 unit"),
+        "samples": (getattr(model, "samples", 2) >= 2, "at least 2"),
+        "entropy": (getattr(model, "entropy", 0.0) >= 0, "at least 0"),
+    }
+    wrong = [
+        f"{name} must be {rule}, not {getattr(model, name)}"
+        for name, (good, rule) in rules.items()
+        if not good
+    ]
+    if wrong:
+        raise InputError(f"{type(model).__name__}: " + "; ".join(wrong))

@@ -1,0 +1,1 @@
+"""What is known after the clicks: which answers the data can give, and how surely."""

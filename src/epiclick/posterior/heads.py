@@ -1,0 +1,165 @@
+r"""Quantiles of relevance after many unclicked displays, by numeric integration.
+
+In u = logit(zeta) the posterior of a pair with p = a + M is proportional to
+
+.. math:: g(u) = \zeta^p\, k(\zeta), \qquad
+          k(\zeta) = (1 - \zeta)^b \prod_k (1 - \theta_k \zeta)^{W_k},
+
+which has one mode. Without clicks and with a small alpha its left tail exp(p u) is thousands of
+logits long. By parts that tail comes off in closed form, and what is left to integrate is positive
+and falls like exp((p + 1) u):
+
+.. math:: p \int_{-\infty}^u g = g(u) + \int_{-\infty}^u \zeta\, g\, \Big(p + b + \sum_k W_k
+          \frac{\theta_k (1 - \zeta)}{1 - \theta_k \zeta}\Big)\, du'.
+
+Against 400,000 nodes the probability below a quantile was off by at most 2e-7 in 500 pairs with
+alpha and beta from 1e-3 to 30, 17 to 100,000 unclicked displays, and theta from 1e-6 to 1. The Beta
+of the same mean and variance is no substitute: under a uniform prior the probability below its 5 %
+and 95 % points was off by 0.009 in half of 192 pairs, and by 0.04 in the worst.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+NODES = 128
+MODE_HALVINGS = 40
+REACH_HALVINGS = 8
+LOWEST = -60.0  # logits; no mode lies lower, even after 1e18 displays
+HIGHEST = 40.0  # logits; from 37 on relevance rounds to 1
+NEGLIGIBLE = 40.0  # so far below its peak, in logarithms, the integrand ends
+TINY = np.finfo(float).tiny
+PANEL = np.array([11, -93, 802, 802, -93, 11]) / 1440
+"""Integral over the third of five equal steps, exact for polynomials up to the fifth degree."""
+
+
+@dataclass(frozen=True, eq=False)
+class HeadPosterior:
+    """Relevance of pairs given their clicks; functions of u take (..., pairs).
+
+    Attributes:
+        rest: (contexts,) 1 - theta.
+        p: (pairs,) alpha plus clicks.
+        beta: (pairs,) second parameter of the prior.
+        unclicked: (pairs, contexts) displays without a click.
+    """
+
+    rest: np.ndarray
+    p: np.ndarray
+    beta: np.ndarray
+    unclicked: np.ndarray
+
+    def log_density(self, u: np.ndarray) -> np.ndarray:
+        """log g(u), not normalised."""
+        z, other = special.expit(u), special.expit(-u)
+        log_g = self.p * special.log_expit(u) + self.beta * special.log_expit(-u)
+        for displays, rest in zip(self.unclicked.T, self.rest, strict=True):
+            log_g += displays * np.log(other + rest * z)  # 1 - theta zeta
+        return log_g
+
+    def pull(self, u: np.ndarray) -> np.ndarray:
+        """b + sum W theta (1 - zeta) / (1 - theta zeta), by which unclicked displays lower u."""
+        z, other = special.expit(u), special.expit(-u)
+        pull = np.broadcast_to(self.beta, u.shape).copy()
+        for displays, rest in zip(self.unclicked.T, self.rest, strict=True):
+            pull += displays * (1 - rest) * other / (other + rest * z)
+        return pull
+
+    def log_integrand(self, u: np.ndarray) -> np.ndarray:
+        """Logarithm of what is left to integrate."""
+        return special.log_expit(u) + self.log_density(u) + np.log(self.p + self.pull(u))
+
+    def fall(self, u: np.ndarray) -> np.ndarray:
+        """Minus the derivative of log(zeta g), which is 0 at its only mode."""
+        return special.expit(u) * self.pull(u) - (self.p + 1) * special.expit(-u)
+
+    def width(self, u: np.ndarray) -> np.ndarray:
+        """Standard deviation of the Gaussian that bends at a mode u like zeta g; at most 1."""
+        z, other = special.expit(u), special.expit(-u)
+        bend = (self.p + 1) * other**2 + self.beta * z**2
+        for displays, rest in zip(self.unclicked.T, self.rest, strict=True):
+            bend += displays * ((1 - rest) * z * other / (other + rest * z)) ** 2
+        return np.minimum(1, bend**-0.5)
+
+    def quantiles(self, probabilities: np.ndarray) -> np.ndarray:
+        """The zeta below which relevance has each probability: (probabilities, pairs)."""
+        pairs = len(self.p)
+        mode = _turn(
+            lambda u: self.fall(u) > 0,
+            np.full(pairs, LOWEST),
+            np.full(pairs, HIGHEST),
+            MODE_HALVINGS,
+        )
+        width, top = self.width(mode), self.log_integrand(mode)
+
+        def place(t: np.ndarray) -> np.ndarray:
+            # nodes at equal steps of t are dense at the mode and ever sparser in the tails
+            return mode + width * np.sinh(t)
+
+        def reach(sign: int, end: np.ndarray) -> np.ndarray:
+            return _turn(
+                lambda t: self.log_integrand(place(sign * t)) < top - NEGLIGIBLE,
+                np.zeros(pairs),
+                np.arcsinh(abs(end - mode) / width),
+                REACH_HALVINGS,
+            )
+
+        left, right = reach(-1, mode - 2 * NEGLIGIBLE), reach(1, np.maximum(mode, HIGHEST))
+        step = (left + right) / NODES
+        t = step * np.arange(-2, NODES + 3)[:, None] - left  # two more on either side, for the rule
+        values = np.exp(self.log_integrand(place(t)) - top) * width * np.cosh(t) * step
+        panels = sum(c * values[i : i + NODES] for i, c in enumerate(PANEL))
+        u = place(t[2:-2])  # (nodes + 1, pairs)
+        beyond = np.exp(self.log_integrand(u[-1]) - top) / self.fall(u[-1])
+        integral = np.concatenate([np.zeros((1, pairs)), np.cumsum(panels, axis=0)])
+        total = integral[-1] + beyond
+        g = np.exp(self.log_density(u) - top)
+        cdf, density = (g + integral) / total, self.p * g / total
+        return special.expit(np.stack([_invert(u, cdf, density, self.p, q) for q in probabilities]))
+
+
+def _turn(
+    condition: Callable[[np.ndarray], np.ndarray], low: np.ndarray, high: np.ndarray, halvings: int
+) -> np.ndarray:
+    """Where a condition that is false at `low` turns true, from above; `high` where it does not."""
+    for _ in range(halvings):
+        middle = (low + high) / 2
+        found = condition(middle)
+        low, high = np.where(found, low, middle), np.where(found, middle, high)
+    return high
+
+
+def _invert(
+    u: np.ndarray, cdf: np.ndarray, density: np.ndarray, p: np.ndarray, probability: float
+) -> np.ndarray:
+    """Where the cdf has the given value, by cubic interpolation of u over logit(cdf): (pairs,).
+
+    Below the first node the cdf falls like exp(p u); past the last one relevance is 1.
+
+    Args:
+        u: (nodes, pairs) ascending.
+        cdf: (nodes, pairs) at u.
+        density: (nodes, pairs) its derivative.
+        p: (pairs,) exponent of the left tail.
+        probability: strictly between 0 and 1.
+    """
+    pair = np.arange(len(p))
+    after = np.clip((cdf < probability).sum(axis=0), 1, len(u) - 1)
+    ends = np.stack([after - 1, after]), pair
+    at, below = u[ends], np.maximum(cdf[ends], TINY)
+    above = np.maximum(1 - below, np.finfo(float).eps)
+    y = np.log(below) - np.log(above)
+    slope = below * above / np.maximum(density[ends], TINY)  # du / dy
+    span = y[1] - y[0]
+    s = np.clip((special.logit(probability) - y[0]) / span, 0, 1)
+    inside = (
+        at[0] * (1 + 2 * s) * (1 - s) ** 2
+        + at[1] * (3 - 2 * s) * s**2
+        + span * s * (1 - s) * (slope[0] * (1 - s) - slope[1] * s)
+    )
+    inside = np.clip(inside, at[0], at[1])
+    tail = u[0] + np.log(probability / np.maximum(cdf[0], TINY)) / p
+    inside = np.where(cdf[0] > probability, tail, inside)
+    return np.where(cdf[-1] < probability, HIGHEST, inside)

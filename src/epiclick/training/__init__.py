@@ -1,0 +1,1 @@
+"""From counts to fitted parameters: batches, objectives, the loop, checkpoints."""

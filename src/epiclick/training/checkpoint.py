@@ -1,0 +1,134 @@
+"""Checkpoints of a training run: one file, replaced whole, from which the run can go on."""
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pyarrow as pa
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from epiclick.data.atomic import written_aside
+from epiclick.data.counts import ClickCounts
+from epiclick.errors import InputError
+from epiclick.training.loop import Epoch, State
+
+SCHEMA_VERSION = 1
+SECONDS_BETWEEN = 10.0
+SAMPLED_ROWS = 1_000
+DIGESTED_ROWS = 1_000_000
+
+
+@dataclass(eq=False)
+class Checkpoint:
+    """Where a run is kept.
+
+    Attributes:
+        path: the file.
+        run: what the run depends on, a digest for each part: a run that is taken up again must
+            depend on the same.
+    """
+
+    path: Path
+    run: Mapping[str, str]
+    _written: float = field(default=-np.inf, init=False)
+
+    def keep(self, state: State, urgent: bool) -> None:
+        """Write the state, unless one was written moments ago and this one is not urgent."""
+        if not urgent and time.monotonic() - self._written < SECONDS_BETWEEN:
+            return
+        leaves = jax.tree.leaves((state.parameters, state.optimizer, state.best))
+        arrays = {f"{i:04d}": np.asarray(leaf, order="C") for i, leaf in enumerate(leaves)}
+        note = {
+            "schema_version": SCHEMA_VERSION,
+            "run": dict(self.run),
+            "best_epoch": state.best_epoch,
+            "history": [asdict(row) for row in state.history],
+        }
+        try:
+            with written_aside(self.path) as aside:
+                save_file(arrays, aside, {"epiclick": json.dumps(note)})
+        except (OSError, SafetensorError) as error:
+            raise InputError(
+                f"the checkpoint {self.path} cannot be written ({error}); an earlier one is left "
+                "as it was. Free some space or choose another folder, then continue with --resume."
+            ) from error
+        self._written = time.monotonic()
+
+    def load(self, start: State) -> State:
+        """The state kept last, in the form of the state a new run would start from."""
+        try:
+            with safe_open(self.path, framework="numpy") as file:
+                note = json.loads((file.metadata() or {})["epiclick"])
+                arrays = [file.get_tensor(name) for name in sorted(file.keys())]
+        except FileNotFoundError:
+            raise InputError(
+                f"there is no checkpoint {self.path} to resume from; start anew without --resume"
+            ) from None
+        except (SafetensorError, OSError, KeyError, ValueError) as error:
+            raise InputError(
+                f"{self.path} is not a checkpoint of epiclick, or is damaged ({error}); "
+                "leave --resume out to start anew"
+            ) from error
+        self._check(note)
+        leaves, form = jax.tree.flatten((start.parameters, start.optimizer, start.best))
+        if [(a.shape, a.dtype) for a in arrays] != [(a.shape, a.dtype) for a in leaves]:
+            raise InputError(f"{self.path} holds parameters of another shape; start anew")
+        with jax.enable_x64(True):
+            parts = jax.tree.unflatten(form, [jnp.asarray(array) for array in arrays])
+        history = tuple(Epoch(**row) for row in note["history"])
+        parameters, optimizer, best = parts
+        return State(parameters, optimizer, best, note["best_epoch"], history)
+
+    def remove(self) -> None:
+        """Delete the file, when the run is done."""
+        self.path.unlink(missing_ok=True)
+
+    def _check(self, note: Mapping[str, Any]) -> None:
+        """Refuse another version's file, and a run that depends on something else."""
+        if note.get("schema_version") != SCHEMA_VERSION:
+            raise InputError(
+                f"{self.path} has checkpoint version {note.get('schema_version')}, this epiclick "
+                f"reads {SCHEMA_VERSION}; start anew"
+            )
+        changed = [name for name, digest in self.run.items() if note["run"].get(name) != digest]
+        if changed:
+            raise InputError(
+                f"{self.path} belongs to a run with another {' and another '.join(changed)}; give "
+                "the same again, or leave --resume out to start anew"
+            )
+
+
+def digest_counts(counts: ClickCounts) -> str:
+    """A digest of ids, entries and features (of the latter, names and some rows)."""
+    digest = hashlib.blake2b(digest_size=16)
+    for table in (pa.table({"q": counts.query_id, "d": counts.doc_id}), counts.contexts):
+        digest.update(repr(table.schema).encode())
+        for rows in table.to_batches(max_chunksize=DIGESTED_ROWS):
+            digest.update(rows.serialize())
+    for array in (counts.pair, counts.context, counts.displays, counts.clicks):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    if counts.features is not None and counts.feature_row is not None:
+        digest.update(json.dumps(counts.features.names).encode())
+        step = -(-len(counts) // SAMPLED_ROWS)
+        digest.update(counts.features.rows(counts.feature_row[::step]).tobytes())
+    return digest.hexdigest()
+
+
+def digest_settings(settings: Any) -> str:
+    """A digest of anything whose text says all about it, such as frozen dataclasses."""
+    return hashlib.blake2b(repr(settings).encode(), digest_size=16).hexdigest()
+
+
+def unfinished(path: str | os.PathLike[str]) -> Path:
+    """Where the checkpoint of a model that is to be written to `path` is kept."""
+    path = Path(path)
+    return path.with_name(f"{path.name}.checkpoint")

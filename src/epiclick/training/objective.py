@@ -1,0 +1,174 @@
+r"""What training maximises, per pair of the batch (paper, section 5.4):
+
+.. math:: \frac{\log \tilde{\mathcal L}}{\text{pairs}} + \lambda \bar{\mathbf H}'
+
+An objective ties a model (parameters to Betas) to an estimator (Betas and counts to a gradient),
+and says how likely held-out pairs are, in one way for all estimators.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from epiclick.estimators.base import Betas, Draws, Estimator, Points
+from epiclick.estimators.draws import LEAST_LOG_THETA, draw_position
+from epiclick.estimators.entropy import modified_entropy
+from epiclick.likelihood.pairs import PairBatch, pair_log_likelihoods
+from epiclick.models.parameters import Parameters
+from epiclick.models.position import BetaLookup, PointLookup, position_betas, position_points
+from epiclick.models.relevance import relevance_betas, relevance_points
+
+
+class Objective(Protocol):
+    """What the training loop needs to know of a model."""
+
+    def draw(self, rng: np.random.Generator, parameters: Parameters, inputs: Any) -> Draws | None:
+        """Samples for one step, drawn on the host."""
+        ...
+
+    def loss(
+        self, parameters: Parameters, inputs: jax.Array, batch: PairBatch, draws: Draws | None
+    ) -> tuple[jax.Array, jax.Array]:
+        """Scalar whose gradient is followed downwards, and the batch's log-likelihood."""
+        ...
+
+    def score(
+        self, rng: np.random.Generator, parameters: Parameters, inputs: Any, batch: PairBatch
+    ) -> float:
+        """Log-likelihood of held-out pairs, each with all uncertainty integrated out, summed."""
+        ...
+
+    def started(self, measure: Callable[[], float]) -> Self:
+        """The objective of a run whose first batch has the log-likelihood that `measure` finds."""
+        ...
+
+
+@dataclass(frozen=True)
+class EpistemicObjective:
+    """Likelihood under a Beta for each relevance, and a Beta or a point for each position.
+
+    Attributes:
+        estimator: how the gradient is estimated.
+        entropy: weight of the modified entropy.
+        anchor: context whose bias is 1; None for the paper's free scale.
+        samples: position biases drawn to score held-out pairs, where bias is a Beta.
+    """
+
+    estimator: Estimator[Any]
+    entropy: float
+    anchor: int | None
+    samples: int
+
+    def draw(self, rng: np.random.Generator, parameters: Parameters, inputs: Any) -> Draws | None:
+        """Samples for one step; no program runs where none are needed."""
+        if not isinstance(parameters.position, BetaLookup):
+            return None
+        return self.estimator.draw(rng, *_betas(parameters, inputs))
+
+    def loss(
+        self, parameters: Parameters, inputs: jax.Array, batch: PairBatch, draws: Draws | None
+    ) -> tuple[jax.Array, jax.Array]:
+        """Negative objective and estimated log-likelihood."""
+        relevance = Betas(*relevance_betas(parameters.layers, inputs, jnp))
+        position = self._position(parameters)
+        estimate = self.estimator.estimate(relevance, position, batch, draws)
+        objective = estimate.surrogate / batch.weight.sum()
+        if self.entropy:
+            objective += self.entropy * modified_entropy(relevance, position, batch.weight)
+        return -objective, estimate.log_likelihood
+
+    def score(
+        self, rng: np.random.Generator, parameters: Parameters, inputs: Any, batch: PairBatch
+    ) -> float:
+        """Sum over pairs of log E[J]; see `pair_scores`."""
+        if isinstance(parameters.position, BetaLookup):
+            _, position = _betas(parameters, inputs)
+            log_theta, log_rest = draw_position(rng, position, self.samples)
+            theta, rest = np.exp(np.maximum(log_theta, LEAST_LOG_THETA)), np.exp(log_rest)
+        else:
+            theta, rest = (
+                np.asarray(part)[None]
+                for part in position_points(parameters.position, self.anchor, np)
+            )
+        return float(_score(parameters, inputs, batch, theta, rest))
+
+    def started(self, measure: Callable[[], float]) -> Self:
+        """Let the estimator ask for the first batch's likelihood."""
+        return replace(self, estimator=self.estimator.started(measure))
+
+    def _position(self, parameters: Parameters) -> Betas | Points:
+        if isinstance(parameters.position, BetaLookup):
+            return Betas(*position_betas(parameters.position, jnp))
+        return Points(*position_points(parameters.position, self.anchor, jnp))
+
+
+@dataclass(frozen=True)
+class PointwiseObjective:
+    """Likelihood under one number for each relevance and position: the usual PBM.
+
+    Attributes:
+        anchor: context whose bias is 1; None for a free scale.
+    """
+
+    anchor: int | None
+
+    def draw(self, rng: np.random.Generator, parameters: Parameters, inputs: Any) -> None:
+        """Nothing is sampled."""
+
+    def loss(
+        self, parameters: Parameters, inputs: jax.Array, batch: PairBatch, draws: Draws | None
+    ) -> tuple[jax.Array, jax.Array]:
+        """Negative mean log-likelihood a pair, and the log-likelihood."""
+        total = self._log_likelihood(parameters, inputs, batch)
+        return -total / batch.weight.sum(), total
+
+    def score(
+        self, rng: np.random.Generator, parameters: Parameters, inputs: Any, batch: PairBatch
+    ) -> float:
+        """Log-likelihood of held-out pairs."""
+        return float(_pointwise_score(self, parameters, inputs, batch))
+
+    def started(self, measure: Callable[[], float]) -> Self:
+        """The same objective."""
+        return self
+
+    def _log_likelihood(
+        self, parameters: Parameters, inputs: jax.Array, batch: PairBatch
+    ) -> jax.Array:
+        """Sum over pairs and contexts of M log(theta zeta) + W log(1 - theta zeta)."""
+        assert isinstance(parameters.position, PointLookup)
+        zeta, other = relevance_points(parameters.layers, inputs, jnp)
+        theta, rest = position_points(parameters.position, self.anchor, jnp)
+        clicked = batch.clicks @ jnp.log(theta) + batch.clicks.sum(axis=1) * jnp.log(zeta)
+        # 1 - theta zeta = (1 - zeta) + (1 - theta) zeta, a sum of positive terms
+        unseen = jnp.log(other[:, None] + rest * zeta[:, None])
+        return batch.weight @ (clicked + (batch.unclicked * unseen).sum(axis=1))
+
+
+@jax.jit
+def _betas(parameters: Parameters, inputs: jax.Array) -> tuple[Betas, Betas]:
+    """Relevance of the batch's pairs, and position bias."""
+    assert isinstance(parameters.position, BetaLookup)
+    relevance = Betas(*relevance_betas(parameters.layers, inputs, jnp))
+    return relevance, Betas(*position_betas(parameters.position, jnp))
+
+
+@jax.jit
+def _score(
+    parameters: Parameters, inputs: jax.Array, batch: PairBatch, theta: jax.Array, rest: jax.Array
+) -> jax.Array:
+    """Sum over pairs of log of the mean of JJ over position biases (samples, contexts)."""
+    alpha, beta = relevance_betas(parameters.layers, inputs, jnp)
+    each = pair_log_likelihoods(theta, rest, alpha, beta, batch)  # (samples, pairs)
+    return (jax.nn.logsumexp(each, axis=0) - jnp.log(len(theta))) @ batch.weight
+
+
+@jax.jit(static_argnums=0)
+def _pointwise_score(
+    objective: PointwiseObjective, parameters: Parameters, inputs: jax.Array, batch: PairBatch
+) -> jax.Array:
+    return objective._log_likelihood(parameters, inputs, batch)

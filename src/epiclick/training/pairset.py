@@ -1,0 +1,66 @@
+"""Counts and features of the same pairs, handed out batch by batch."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from epiclick.data.counts import ClickCounts
+from epiclick.data.scaler import FeatureScaler
+from epiclick.likelihood.pairs import PairBatch
+from epiclick.models.relevance import exposure
+from epiclick.training.batches import Batches
+from epiclick.training.inputs import Inputs
+
+
+@dataclass(frozen=True, eq=False)
+class PairSet:
+    """Pairs to train on or to score.
+
+    Attributes:
+        batches: how counts are dealt to batches.
+        inputs: scaled features of the same pairs; None without features.
+    """
+
+    batches: Batches
+    inputs: Inputs | None
+
+    @classmethod
+    def of(cls, counts: ClickCounts, scaler: FeatureScaler | None, batch_size: int) -> "PairSet":
+        """Pairs of some counts in batches of at most `batch_size`."""
+        inputs = None if scaler is None else Inputs(counts, scaler)
+        return cls(Batches(counts, batch_size), inputs)
+
+    @property
+    def width(self) -> int:
+        """Number of inputs of the network: features, or contexts without any."""
+        if self.inputs is None:
+            return len(self.batches.counts.contexts)
+        return len(self.inputs.scaler.mean)
+
+    @property
+    def displays(self) -> int:
+        """Displays of all pairs."""
+        return self.batches.counts.total_displays
+
+    def epoch(
+        self, rng: np.random.Generator | None = None
+    ) -> Iterator[tuple[np.ndarray, PairBatch]]:
+        """Inputs and counts of each batch; the next one is made ready while one is worked on."""
+
+        def load(pairs: np.ndarray) -> tuple[np.ndarray, PairBatch]:
+            batch = self.batches.assemble(pairs)
+            if self.inputs is not None:
+                return self.inputs.take(pairs), batch
+            parts = [bucket.clicks + bucket.unclicked for bucket in batch.buckets]
+            return exposure(np.concatenate(parts)), batch
+
+        with ThreadPoolExecutor(1) as background:
+            waiting = None
+            for pairs in self.batches.epoch(rng):
+                ready, waiting = waiting, background.submit(load, pairs)
+                if ready is not None:
+                    yield ready.result()
+            if waiting is not None:
+                yield waiting.result()

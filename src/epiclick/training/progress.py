@@ -1,0 +1,86 @@
+"""A progress bar for training, on a terminal only."""
+
+import sys
+from types import TracebackType
+from typing import Protocol, Self
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.progress import Progress as Bar
+
+
+class Progress(Protocol):
+    """Whoever wants to know how training goes on."""
+
+    def step(self) -> None:
+        """A batch was learned from."""
+        ...
+
+    def epoch(self, log_likelihood: float, validation: float | None) -> None:
+        """An epoch ended with these likelihoods per display."""
+        ...
+
+
+class Silent:
+    """Tells nobody."""
+
+    def step(self) -> None:
+        """Say nothing."""
+
+    def epoch(self, log_likelihood: float, validation: float | None) -> None:
+        """Say nothing."""
+
+
+class TrainingBar:
+    """Epochs done, steps a second, likelihood and time left, on standard error."""
+
+    def __init__(self, epochs: int, steps: int) -> None:
+        """Prepare a bar for so many epochs of so many steps."""
+        self._bar = Bar(
+            TextColumn("training"),
+            BarColumn(bar_width=20),
+            MofNCompleteColumn(),
+            TextColumn("epochs, {task.fields[rate]}{task.fields[likelihood]}, left at most"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+            disable=not sys.stderr.isatty(),
+        )
+        self._steps = steps
+        self._task = self._bar.add_task("", total=epochs, rate="", likelihood="")
+        self._stepped = 0
+
+    def __enter__(self) -> Self:
+        """Show the bar."""
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Take the bar away."""
+        self._bar.stop()
+
+    def resume(self, epochs: int) -> None:
+        """Begin with so many epochs behind."""
+        self._bar.update(self._task, completed=epochs)
+
+    def step(self) -> None:
+        """Move the bar by a batch."""
+        self._stepped += 1
+        elapsed = self._bar.tasks[0].elapsed or 0.0
+        rate = f"{self._stepped / elapsed:.1f} steps/s" if elapsed else ""
+        self._bar.update(self._task, advance=1 / self._steps, rate=rate)
+
+    def epoch(self, log_likelihood: float, validation: float | None) -> None:
+        """Show the likelihood."""
+        held_out = "" if validation is None else f" (held out {validation:.4f})"
+        self._bar.update(self._task, likelihood=f", likelihood {log_likelihood:.4f}{held_out}")

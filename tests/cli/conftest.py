@@ -1,0 +1,119 @@
+"""What tests of the model verbs share: a small world, models fitted to it, the command line."""
+
+import io
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+from jax.experimental.compilation_cache import compilation_cache
+
+from epiclick.cli.main import run
+
+WORLD = ["--queries", 150, "--docs", 8, "--features", 4, "--pages", 2000, "--positions", 3]
+TRAINING = ["--epochs", 3, "--hidden", "8,4", "--seed", 3]
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a call left: its exit code and its words."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The JSON object that was printed, in strict JSON."""
+        assert self.code == 0, self.err
+        assert self.out.count("\n") == 1
+        return json.loads(self.out, parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
+
+
+def epiclick(*arguments: object) -> Done:
+    """Call the command line in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    argv = mock.patch.object(sys, "argv", ["epiclick", *map(str, arguments)])
+    code = 0
+    with argv, redirect_stdout(out), redirect_stderr(err):
+        try:
+            run()
+        except SystemExit as end:
+            code = int(end.code or 0)
+    return Done(code, out.getvalue(), err.getvalue())
+
+
+@pytest.fixture(scope="session")
+def cli_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder for the session, in which compiled programs are kept: many fits are alike."""
+    folder = tmp_path_factory.mktemp("cli")
+    settings = {
+        "jax_compilation_cache_dir": str(folder / "compiled"),
+        "jax_persistent_cache_min_compile_time_secs": 0.0,
+    }
+    before = {name: getattr(jax.config, name) for name in settings}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EPICLICK_CACHE", str(folder / "cache"))
+        for name, value in settings.items():
+            jax.config.update(name, value)
+        compilation_cache.reset_cache()
+        yield folder
+        for name, value in before.items():
+            jax.config.update(name, value)
+        compilation_cache.reset_cache()
+
+
+@pytest.fixture(scope="session")
+def world(cli_folder: Path) -> Path:
+    """features.parquet; early.parquet and late.parquet, the pages to learn from and to score.
+
+    Early are the first two pages of 120 queries, late the next two of all 150: the fewer displays a
+    pair has, the sooner its likelihood is compiled.
+    """
+    folder = cli_folder / "world"
+    assert epiclick("simulate", "--out", folder, *WORLD).code == 0
+    clicks = pd.read_parquet(folder / "clicks.parquet")
+    clicks["device"] = np.where(clicks["page_id"] % 3 == 0, "phone", "desk")
+    turn = clicks.groupby("query_id")["page_id"].rank("dense")
+    clicks[(turn <= 2) & (clicks["query_id"] < 120)].to_parquet(folder / "early.parquet")
+    clicks[turn.isin([3, 4])].to_parquet(folder / "late.parquet")
+    return folder
+
+
+def fitted(world: Path, name: str, *arguments: object) -> tuple[Path, Done]:
+    """A model of the early pages, and what fitting it said."""
+    out = world.parent / name
+    done = epiclick("fit", world / "early.parquet", "--out", out, *TRAINING, *arguments, "--json")
+    assert done.code == 0, done.err
+    return out, done
+
+
+@pytest.fixture(scope="session")
+def marginal(world: Path) -> tuple[Path, Done]:
+    return fitted(world, "marginal", "--features", world / "features.parquet")
+
+
+@pytest.fixture(scope="session")
+def exact(world: Path) -> tuple[Path, Done]:
+    arguments = ["--estimator", "exact", "--baseline", "--samples", 4, "--level", 0.8]
+    return fitted(world, "exact", "--features", world / "features.parquet", *arguments)
+
+
+@pytest.fixture(scope="session")
+def pointwise(world: Path) -> tuple[Path, Done]:
+    return fitted(
+        world, "pointwise", "--features", world / "features.parquet", "--estimator", "pointwise"
+    )
+
+
+@pytest.fixture(scope="session")
+def without_features(world: Path) -> tuple[Path, Done]:
+    return fitted(world, "without_features")

@@ -1,0 +1,43 @@
+"""Estimators by name, with the options that each of them has."""
+
+import pytest
+
+from epiclick.errors import InputError
+from epiclick.estimators import ESTIMATORS, make_estimator
+from epiclick.estimators.conditioned import Conditioned
+from epiclick.estimators.exact import Exact
+from epiclick.estimators.marginal import Marginal
+
+
+def test_all_names_can_be_made() -> None:
+    assert list(ESTIMATORS) == ["naive", "self_normalized", "conditioned", "exact", "marginal"]
+    for name, kind in ESTIMATORS.items():
+        assert type(make_estimator(name, samples=7)) is kind
+
+
+def test_options_reach_the_estimator() -> None:
+    assert make_estimator("conditioned", 9, True, True) == Conditioned(9, True, True)
+    assert make_estimator("exact", 9, True) == Exact(9, True)
+    assert make_estimator("marginal", 9) == Marginal()
+
+
+def test_an_unknown_name_is_refused_with_the_nearest() -> None:
+    with pytest.raises(InputError, match=r"'condition' \(did you mean 'conditioned'\?\)"):
+        make_estimator("condition")
+
+
+@pytest.mark.parametrize(
+    ("name", "option"), [("marginal", "baseline"), ("marginal", "literal"), ("exact", "literal")]
+)
+def test_options_that_do_not_apply_are_refused(name: str, option: str) -> None:
+    with pytest.raises(InputError, match=f"{option} does not apply to estimator '{name}'"):
+        make_estimator(name, **{option: True})
+
+
+@pytest.mark.parametrize("name", [name for name in ESTIMATORS if name != "marginal"])
+def test_too_few_samples_are_refused(name: str) -> None:
+    with pytest.raises(InputError, match="samples must be at least 1; got 0"):
+        make_estimator(name, samples=0)
+    with pytest.raises(InputError, match="samples must be at least 2 with a baseline"):
+        make_estimator(name, samples=1, baseline=True)
+    assert make_estimator(name, samples=1).samples == 1

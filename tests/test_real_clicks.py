@@ -1,0 +1,42 @@
+"""Real search clicks, without features: against a plain EM of the position-based model."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import epiclick as ec
+
+COUNTS = Path(__file__).resolve().parents[2] / "shared" / "data" / "yandex-counts" / "counts.csv"
+
+
+def plain_em(displays: np.ndarray, clicks: np.ndarray) -> np.ndarray:
+    """Maximum-likelihood position bias with the first at 1, relevance a number per pair."""
+    unclicked = displays - clicks
+    theta, zeta = np.full(displays.shape[1], 0.5), np.full(len(displays), 0.5)
+    theta[0] = 1
+    for _ in range(20_000):
+        missed = np.maximum(1 - theta * zeta[:, None], 1e-300)
+        seen = clicks + unclicked * theta * (1 - zeta[:, None]) / missed
+        attractive = clicks + unclicked * zeta[:, None] * (1 - theta) / missed
+        found = seen.sum(axis=0) / displays.sum(axis=0)
+        found[0] = 1
+        change = np.max(abs(found - theta))
+        theta, zeta = found, attractive.sum(axis=1) / displays.sum(axis=1)
+        if change < 1e-12:
+            return theta
+    raise AssertionError("EM did not converge")
+
+
+@pytest.mark.skipif(not COUNTS.exists(), reason="data/yandex-counts is not here")
+@pytest.mark.filterwarnings("ignore::epiclick.InputWarning")
+def test_position_bias_of_yandex_agrees_with_em() -> None:
+    counts = ec.read_log(COUNTS, position_base=0, clip_clicks=True)
+    displays, clicks = (part.astype(float) for part in counts.dense())
+    expected = plain_em(displays, clicks)
+    model = ec.EpistemicPBM(holdout=0).fit(counts)
+    bias = model.position_bias()["relative"].to_numpy()
+    np.testing.assert_allclose(bias, expected, atol=0.01)
+    checks = model.fitted_.training.checks
+    assert 20 < checks["chi2_per_df"] < 28
+    assert any("times as much" in warning for warning in model.fitted_.training.warnings)

@@ -1,0 +1,13 @@
+"""A small world to train on, once for all tests."""
+
+import pytest
+
+import epiclick as ec
+
+
+@pytest.fixture(scope="session")
+def small_counts() -> ec.ClickCounts:
+    world = ec.simulate(
+        queries=60, docs=8, features=4, pages=3_000, positions=3, relevance="beta", seed=3
+    )
+    return world.counts()

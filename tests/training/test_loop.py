@@ -1,0 +1,237 @@
+"""Training: best weights come back, seeds repeat, runs that are cut short go on bit by bit."""
+
+import errno
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+import epiclick as ec
+from epiclick.data import atomic
+from epiclick.errors import InputError
+from epiclick.estimators import make_estimator
+from epiclick.models.parameters import Parameters
+from epiclick.models.position import init_betas, init_points
+from epiclick.models.relevance import init_relevance
+from epiclick.training.checkpoint import Checkpoint, digest_counts
+from epiclick.training.inputs import fit_scaler
+from epiclick.training.loop import State, Training
+from epiclick.training.objective import EpistemicObjective, PointwiseObjective
+from epiclick.training.pairset import PairSet
+from epiclick.training.settings import TrainingSettings
+
+SETTINGS = TrainingSettings(
+    epochs=6,
+    batch_size=150,
+    learning_rate=1e-2,
+    position_rate=10.0,
+    weight_decay=1e-2,
+    patience=None,
+    decay=True,
+    seed=0,
+)
+Make = Callable[..., Training]
+
+
+@pytest.fixture(scope="module")
+def make(small_counts: ec.ClickCounts) -> Make:
+    train, valid = small_counts.split(0.7, 0.3, seed=1)
+    scaler = fit_scaler(train)
+    rate = train.by_context()["click_rate"].to_numpy()
+
+    def training(estimator: str = "marginal", **options) -> Training:
+        settings = replace(SETTINGS, **options.pop("settings", {}))
+        point = estimator in ("marginal", "pointwise")
+        objective = (
+            PointwiseObjective(0)
+            if estimator == "pointwise"
+            else EpistemicObjective(
+                make_estimator(estimator, samples=8, literal=options.pop("literal", False)),
+                0.0,
+                0 if point else None,
+                8,
+            )
+        )
+        layers = init_relevance(
+            np.random.default_rng(settings.seed),
+            4,
+            (8,),
+            outputs=1 if estimator == "pointwise" else 2,
+            mean=0.4,
+        )
+        begin = Parameters(layers, init_points(rate, 0) if point else init_betas(3))
+        sets = [PairSet.of(counts, scaler, settings.batch_size) for counts in (train, valid)]
+        return Training(objective, begin, *sets, settings, **options)
+
+    return training
+
+
+def arrays(state: State) -> list[np.ndarray]:
+    kept = (state.parameters, state.optimizer, state.best)
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(kept)]
+
+
+def assert_same(one: State, other: State) -> None:
+    for a, b in zip(arrays(one), arrays(other), strict=True):
+        assert a.tobytes() == b.tobytes()
+    assert [replace(row, seconds=0) for row in one.history] == [
+        replace(row, seconds=0) for row in other.history
+    ]
+
+
+@pytest.mark.parametrize("estimator", ["marginal", "pointwise", "exact"])
+def test_training_improves_the_likelihood_and_a_seed_repeats_it(make: Make, estimator: str) -> None:
+    training = make(estimator)
+    state = training.run(training.start())
+    history = state.history
+    assert len(history) == 6
+    assert history[-1].validation > history[0].validation
+    assert [row.zero_gradients for row in history] == [0] * 6
+    assert_same(state, training.run(training.start()))
+
+
+def test_another_seed_is_another_run(make: Make) -> None:
+    one, other = (make(settings={"seed": seed}) for seed in (0, 1))
+    states = [training.run(training.start()) for training in (one, other)]
+    assert states[0].history[-1].validation != states[1].history[-1].validation
+
+
+def test_early_stopping_brings_the_best_weights_back(make: Make) -> None:
+    # a rate this high makes validation go up and down
+    training = make(settings={"epochs": 30, "patience": 3, "learning_rate": 0.1, "decay": False})
+    state = training.run(training.start())
+    scores = [row.validation for row in state.history]
+    assert len(scores) < 30
+    assert state.best_epoch == int(np.argmax(scores)) + 1 == len(scores) - 3
+    with jax.enable_x64(True):
+        assert training._validate(state.best) == max(scores)
+        assert training._validate(state.parameters) == scores[-1] < max(scores)
+
+
+def test_without_patience_the_last_weights_are_kept(make: Make) -> None:
+    training = make(settings={"learning_rate": 0.1, "decay": False})
+    state = training.run(training.start())
+    assert state.best_epoch == 6
+    for best, last in zip(*map(jax.tree.leaves, (state.best, state.parameters)), strict=True):
+        np.testing.assert_array_equal(best, last)
+
+
+def test_the_literal_naive_estimator_never_moves(make: Make) -> None:
+    """The likelihood of a batch underflows to 0, and so does its gradient; an offset mends it."""
+    training = make("naive", literal=True, settings={"weight_decay": 0.0, "epochs": 2})
+    state = training.run(training.start())
+    assert all(row.zero_gradients == len(training.train.batches) for row in state.history)
+    for begin, end in zip(*map(jax.tree.leaves, (training.begin, state.parameters)), strict=True):
+        np.testing.assert_array_equal(np.asarray(end), begin)
+    moving = make("naive", settings={"epochs": 2})
+    assert sum(row.zero_gradients for row in moving.run(moving.start()).history) < 2 * len(
+        moving.train.batches
+    )
+
+
+class Stop(Exception):
+    pass
+
+
+@pytest.mark.parametrize("estimator", ["marginal", "exact", "naive"])
+def test_a_run_cut_short_goes_on_to_the_same_bits(
+    make: Make, estimator: str, tmp_path: Path
+) -> None:
+    whole = make(estimator)
+    expected = whole.run(whole.start())
+    checkpoint = Checkpoint(tmp_path / "run", {"log": "a"})
+
+    def keep(state: State, urgent: bool) -> None:
+        checkpoint.keep(state, True)
+        if len(state.history) == 3:
+            raise Stop
+
+    cut = make(estimator, keep=keep)
+    with pytest.raises(Stop):
+        cut.run(cut.start())
+    resumed = checkpoint.load(whole.start())
+    assert len(resumed.history) == 3
+    assert_same(whole.run(resumed), expected)
+
+
+def test_an_interrupted_run_keeps_its_last_whole_epoch(make: Make, tmp_path: Path) -> None:
+    checkpoint = Checkpoint(tmp_path / "run", {})
+
+    class Impatient:
+        def __init__(self) -> None:
+            self.steps = 0
+
+        def step(self) -> None:
+            self.steps += 1
+            if self.steps == 5:
+                raise KeyboardInterrupt
+
+        def epoch(self, log_likelihood: float, validation: float | None) -> None:
+            pass
+
+    training = make(keep=checkpoint.keep, progress=Impatient())
+    with pytest.raises(KeyboardInterrupt):
+        training.run(training.start())
+    kept = checkpoint.load(training.start())
+    assert len(kept.history) == 5 // len(training.train.batches)
+
+
+def test_another_log_or_setting_is_refused(make: Make, tmp_path: Path) -> None:
+    training = make()
+    start = training.start()
+    Checkpoint(tmp_path / "run", {"log": "a", "settings": "b"}).keep(start, True)
+    with pytest.raises(InputError, match="another log"):
+        Checkpoint(tmp_path / "run", {"log": "x", "settings": "b"}).load(start)
+    with pytest.raises(InputError, match="another settings"):
+        Checkpoint(tmp_path / "run", {"log": "a", "settings": "x"}).load(start)
+
+
+@pytest.mark.parametrize("damage", ["cut", "text", "absent"])
+def test_a_damaged_checkpoint_is_told(make: Make, tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "run"
+    start = make().start()
+    Checkpoint(path, {}).keep(start, True)
+    if damage == "cut":
+        path.write_bytes(path.read_bytes()[:-40])
+    elif damage == "text":
+        path.write_text("not a checkpoint")
+    else:
+        path.unlink()
+    with pytest.raises(InputError, match="start anew"):
+        Checkpoint(path, {}).load(start)
+
+
+def test_a_full_disk_leaves_the_earlier_checkpoint(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint = Checkpoint(tmp_path / "run", {})
+    start = make().start()
+    checkpoint.keep(start, True)
+    before = (tmp_path / "run").read_bytes()
+
+    def full(source: object, target: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(atomic.os, "replace", full)
+    with pytest.raises(InputError, match="No space left"):
+        checkpoint.keep(replace(start, best_epoch=1), True)
+    assert (tmp_path / "run").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_divergence_names_the_step_and_the_cause(make: Make) -> None:
+    training = make(settings={"learning_rate": 1e30, "decay": False})
+    with pytest.raises(InputError, match=r"epoch 1, step \d of \d.*learning rate"):
+        training.run(training.start())
+
+
+def test_digests_tell_logs_apart(small_counts: ec.ClickCounts) -> None:
+    same = small_counts.subset(np.arange(len(small_counts)))
+    assert digest_counts(same) == digest_counts(small_counts)
+    other = replace(small_counts, clicks=np.where(np.arange(len(same.clicks)) == 3, 0, same.clicks))
+    bare = replace(small_counts, features=None, feature_row=None)
+    digests = {digest_counts(counts) for counts in (small_counts, other, bare, same.subset([0, 1]))}
+    assert len(digests) == 4
