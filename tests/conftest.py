@@ -1,10 +1,29 @@
-"""What tests share: a cache of their own, the public sample data, small logs to break."""
+"""What tests share: caches of their own, the public sample data, small logs to break."""
 
+import os
+import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 import pytest
+
+COMPILED = "JAX_COMPILATION_CACHE_DIR"
+OWN_COMPILED: list[str] = []
+
+if COMPILED not in os.environ:
+    # many fits are alike: what one test or process has compiled, the others of this run reuse
+    OWN_COMPILED.append(tempfile.mkdtemp(prefix="epiclick-tests-"))
+    os.environ[COMPILED] = OWN_COMPILED[0]
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
+
+
+def pytest_unconfigure() -> None:
+    """Remove the programs that this run compiled; its worker processes leave it to their parent."""
+    for folder in OWN_COMPILED:
+        shutil.rmtree(folder, ignore_errors=True)
+
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 

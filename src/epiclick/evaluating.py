@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
 
 from epiclick.data.counts import ClickCounts
+from epiclick.data.matching import is_among
 from epiclick.data.page_weights import PageWeights
 from epiclick.evaluation.baselines import BASELINES
 from epiclick.evaluation.clicks import ClickScores, score_clicks
@@ -104,9 +104,11 @@ def _joint(fitted: FittedPBM, counts: ClickCounts, probability: np.ndarray) -> J
 def _by_queries(fitted: FittedPBM, counts: ClickCounts) -> Iterator[tuple[str, ClickCounts]]:
     """The pairs of the log by what the model has seen of their queries."""
     train, held_out = (
-        pc.is_in(counts.query_id, queries).to_numpy(zero_copy_only=False)
+        is_among("query_id", counts.query_id, queries)
         for queries in (fitted.queries.train, fitted.queries.held_out)
     )
+    if fitted.items is not None:  # the clicks of all queries of the log are in the model
+        train, held_out = train | held_out, np.zeros_like(train)
     seen = {"train": train, "held-out": held_out, "new": ~train & ~held_out}
     for name, chosen in seen.items():
         if chosen.any():

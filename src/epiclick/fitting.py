@@ -9,10 +9,9 @@ from typing import Any
 import jax
 import numpy as np
 import pandas as pd
-import pyarrow.compute as pc
 
 from epiclick.data.counts import ClickCounts
-from epiclick.data.matching import locate_rows
+from epiclick.data.matching import is_among, locate_rows
 from epiclick.data.scaler import FeatureScaler
 from epiclick.errors import InputError, InputWarning
 from epiclick.evaluation.fit_check import chi2_per_df
@@ -21,7 +20,12 @@ from epiclick.models.parameters import Parameters
 from epiclick.models.position import BetaLookup, PointLookup, init_betas, init_points
 from epiclick.models.prediction import columns_of, mean_bias, relevance_of
 from epiclick.models.relevance import init_exposure, init_relevance
-from epiclick.posterior.identifiability import check_anchor, identifiability, pressing_against_one
+from epiclick.posterior.identifiability import (
+    check_anchor,
+    identifiability,
+    named,
+    pressing_against_one,
+)
 from epiclick.posterior.relevance import item_posterior
 from epiclick.training.checkpoint import Checkpoint, digest_counts, digest_settings
 from epiclick.training.inputs import fit_scaler
@@ -72,6 +76,7 @@ def fit_pbm(
     init: FittedPBM | None = None,
     checkpoint: Path | None = None,
     resume: bool = False,
+    progress: bool = True,
 ) -> FittedPBM:
     """Train on counts and gather all that a model keeps.
 
@@ -82,6 +87,7 @@ def fit_pbm(
         init: a model to start from.
         checkpoint: file to keep the state of training in.
         resume: go on from the state kept there.
+        progress: show a progress bar, on a terminal.
     """
     if plan.anchor is not None:
         check_anchor(counts, plan.anchor)
@@ -96,7 +102,7 @@ def fit_pbm(
     if checkpoint is not None:
         depends = {"log": _digest(counts, valid, init), "settings": digest_settings(_depends(plan))}
         kept = Checkpoint(checkpoint, depends)
-    with TrainingBar(plan.training.epochs, len(pairs.batches)) as bar:
+    with TrainingBar(plan.training.epochs, len(pairs.batches), shown=progress) as bar:
         training = Training(
             plan.objective,
             start,
@@ -119,14 +125,13 @@ def _hold_out(
 ) -> tuple[ClickCounts, ClickCounts | None]:
     """Pairs to learn from, and pairs for early stopping if there are any."""
     if valid is not None:
-        both = pc.is_in(valid.query_id.unique(), counts.query_id.unique())
-        shared = pc.sum(both).as_py() or 0
+        shared = int(is_among("query_id", valid.query_id.unique(), counts.query_id.unique()).sum())
         if shared:
             _warn(
                 f"{shared:,} queries of the validation set are in the training set too, so that "
                 "its likelihood says little about new queries; split by query"
             )
-        return counts, valid
+        return counts, _with_contexts_of(counts, valid)
     if plan.holdout and counts.num_queries > 1:
         train, held_out = counts.split(
             1 - plan.holdout, plan.holdout, by="query", seed=plan.training.seed
@@ -134,6 +139,25 @@ def _hold_out(
         if len(train) and len(held_out):
             return train, held_out
     return counts, None
+
+
+def _with_contexts_of(train: ClickCounts, valid: ClickCounts) -> ClickCounts:
+    """The validation set with its contexts numbered as in the training set."""
+    names = train.contexts.column_names
+    if valid.contexts.column_names != names:
+        raise InputError(
+            f"contexts are {', '.join(names)} in the training set but "
+            f"{', '.join(valid.contexts.column_names)} in the validation set; count both alike"
+        )
+    index = locate_rows(*({name: c.contexts[name] for name in names} for c in (valid, train)))
+    unknown = np.unique(valid.context[index[valid.context] < 0])
+    if len(unknown):
+        raise InputError(
+            "the validation set shows items where the training set never does: "
+            f"{named(valid.contexts, unknown[:5].tolist())}. Leave these rows out with --where, or "
+            "validate on a like log"
+        )
+    return replace(valid, contexts=train.contexts, context=index[valid.context])
 
 
 def _batch_size(plan: Plan, train: ClickCounts) -> int:
@@ -180,10 +204,8 @@ def _warm_start(init: FittedPBM, start: Parameters, train: ClickCounts) -> Param
         raise InputError(
             "the model to start from was trained on features in another order; give them in its own"
         )
-    shapes = [
-        [np.shape(leaf) for leaf in jax.tree.leaves(p.layers)] for p in (init.parameters, start)
-    ]
-    if shapes[0] != shapes[1] or type(init.parameters.position) is not type(start.position):
+    alike = init.features is None or _shapes(init.parameters) == _shapes(start)
+    if not alike or type(init.parameters.position) is not type(start.position):
         raise InputError(
             "the model to start from has other hidden layers or another kind of estimator; use its "
             f"settings: {dict(init.settings)}"
@@ -197,13 +219,22 @@ def _warm_start(init: FittedPBM, start: Parameters, train: ClickCounts) -> Param
     row = locate_rows(
         *({name: table[name] for name in names} for table in (train.contexts, init.contexts))
     )
-    position = type(start.position)(
-        *(
-            np.where(row >= 0, np.asarray(old)[row], new)
-            for old, new in zip(init.parameters.position, start.position, strict=True)
-        )
-    )
-    return Parameters(init.parameters.layers, position)
+
+    def moved(old: Any, new: Any) -> np.ndarray:
+        """Values by context of the old model where it knows them."""
+        known = (row >= 0).reshape(-1, *[1] * (np.ndim(new) - 1))
+        return np.where(known, np.asarray(old)[row], new)
+
+    position = type(start.position)(*map(moved, init.parameters.position, start.position))
+    layers = init.parameters.layers
+    if init.features is None:
+        ((weight, bias),), ((first, _),) = layers, start.layers
+        layers = ((moved(weight, first), bias),)
+    return Parameters(layers, position)
+
+
+def _shapes(parameters: Parameters) -> list[tuple[int, ...]]:
+    return [np.shape(leaf) for leaf in jax.tree.leaves(parameters.layers)]
 
 
 def _gather(
@@ -264,12 +295,15 @@ def _checked(fitted: FittedPBM, train: ClickCounts) -> TrainingSummary:
         )
     if fitted.anchor is not None:
         for context in pressing_against_one(theta, fitted.anchor):
-            row = train.contexts.slice(context, 1).to_pylist()[0]
-            named = ", ".join(f"{name} {value}" for name, value in row.items())
             words.append(
-                f"the bias at {named} presses against 1: it may be looked at more than the anchor; "
-                "choose it as the anchor"
+                f"the bias at {named(train.contexts, [context])} presses against 1: it may be "
+                "looked at more than the anchor; choose it as the anchor"
             )
+    else:
+        words.append(
+            "no position is anchored at 1, so only ratios of position bias are learned from the "
+            "clicks; its scale, and with it relevance, rests on the prior"
+        )
     rates = train.by_context()
     checks = {
         "chi2_per_df": fit.ratio,

@@ -44,6 +44,7 @@ class PositionBasedModel(Parametrised):
         init: "PositionBasedModel | None" = None,
         checkpoint: str | Path | None = None,
         resume: bool = False,
+        progress: bool = True,
     ) -> Self:
         """Learn position bias and relevance from counts.
 
@@ -54,6 +55,7 @@ class PositionBasedModel(Parametrised):
             checkpoint: file to keep the state of training in, every few seconds and when
                 interrupted.
             resume: go on from that file, to the very result of an uninterrupted run.
+            progress: show a progress bar, on a terminal.
         """
         from epiclick.fitting import fit_pbm
 
@@ -64,6 +66,7 @@ class PositionBasedModel(Parametrised):
             init=None if init is None else init._fitted,
             checkpoint=None if checkpoint is None else Path(checkpoint),
             resume=resume,
+            progress=progress,
         )
         return self
 

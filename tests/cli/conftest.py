@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import jax
 import numpy as np
 import pandas as pd
 import pytest
-from jax.experimental.compilation_cache import compilation_cache
 
 from epiclick.cli.main import run
 
@@ -53,22 +51,11 @@ def epiclick(*arguments: object) -> Done:
 
 @pytest.fixture(scope="session")
 def cli_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder for the session, in which compiled programs are kept: many fits are alike."""
+    """A folder for the session, with a cache of its own."""
     folder = tmp_path_factory.mktemp("cli")
-    settings = {
-        "jax_compilation_cache_dir": str(folder / "compiled"),
-        "jax_persistent_cache_min_compile_time_secs": 0.0,
-    }
-    before = {name: getattr(jax.config, name) for name in settings}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EPICLICK_CACHE", str(folder / "cache"))
-        for name, value in settings.items():
-            jax.config.update(name, value)
-        compilation_cache.reset_cache()
         yield folder
-        for name, value in before.items():
-            jax.config.update(name, value)
-        compilation_cache.reset_cache()
 
 
 @pytest.fixture(scope="session")

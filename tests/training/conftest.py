@@ -8,6 +8,6 @@ import epiclick as ec
 @pytest.fixture(scope="session")
 def small_counts() -> ec.ClickCounts:
     world = ec.simulate(
-        queries=60, docs=8, features=4, pages=3_000, positions=3, relevance="beta", seed=3
+        queries=60, docs=8, features=4, pages=500, positions=3, relevance="beta", seed=3
     )
     return world.counts()

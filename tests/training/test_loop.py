@@ -122,11 +122,17 @@ def test_without_patience_the_last_weights_are_kept(make: Make) -> None:
 def test_the_literal_naive_estimator_never_moves(make: Make) -> None:
     """The likelihood of a batch underflows to 0, and so does its gradient; an offset mends it."""
     training = make("naive", literal=True, settings={"weight_decay": 0.0, "epochs": 2})
+    counts = training.train.batches.counts
+    often = replace(counts, displays=5 * counts.displays, clicks=5 * counts.clicks)
+    assert training.train.inputs is not None
+    many = PairSet.of(often, training.train.inputs.scaler, 150)
+    training = replace(training, train=many, valid=None)
     state = training.run(training.start())
     assert all(row.zero_gradients == len(training.train.batches) for row in state.history)
     for begin, end in zip(*map(jax.tree.leaves, (training.begin, state.parameters)), strict=True):
         np.testing.assert_array_equal(np.asarray(end), begin)
     moving = make("naive", settings={"epochs": 2})
+    moving = replace(moving, train=many, valid=None)
     assert sum(row.zero_gradients for row in moving.run(moving.start()).history) < 2 * len(
         moving.train.batches
     )

@@ -134,7 +134,14 @@ def fit(
         if anchor is not None:
             model.set_params(anchor=parse_anchor(anchor, counts))
         with kept_when_stopped(out, checkpoint, resume=resume):
-            model.fit(counts, held_out, init=start, checkpoint=checkpoint, resume=resume)
+            model.fit(
+                counts,
+                held_out,
+                init=start,
+                checkpoint=checkpoint,
+                resume=resume,
+                progress=not (quiet or as_json),
+            )
             save(model, out, checkpoint)
         checkpoint.unlink(missing_ok=True)
 

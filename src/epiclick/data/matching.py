@@ -35,6 +35,11 @@ def locate_rows(wanted: Columns, among: Columns) -> np.ndarray:
     return row[code[known:]]
 
 
+def is_among(name: str, values: pa.Array, among: pa.Array) -> np.ndarray:
+    """(values,) whether each value is one of the others; `name` is for the message on types."""
+    return locate_rows({name: values}, {name: among}) >= 0
+
+
 def _contiguous(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     column = values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values])
     return as_array(column)

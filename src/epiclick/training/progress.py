@@ -39,7 +39,7 @@ class Silent:
 class TrainingBar:
     """Epochs done, steps a second, likelihood and time left, on standard error."""
 
-    def __init__(self, epochs: int, steps: int) -> None:
+    def __init__(self, epochs: int, steps: int, *, shown: bool = True) -> None:
         """Prepare a bar for so many epochs of so many steps."""
         self._bar = Bar(
             TextColumn("training"),
@@ -49,7 +49,7 @@ class TrainingBar:
             TimeRemainingColumn(),
             console=Console(stderr=True),
             transient=True,
-            disable=not sys.stderr.isatty(),
+            disable=not (shown and sys.stderr.isatty()),
         )
         self._steps = steps
         self._task = self._bar.add_task("", total=epochs, rate="", likelihood="")

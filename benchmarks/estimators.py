@@ -1,0 +1,211 @@
+"""Time of one training step by estimator, on a 12,000-pair batch of a paper-sized world.
+
+Steps are what the training loop does with a batch: samples are drawn, then the compiled step runs.
+All are timed in turn, and medians count. Two further ways show where the time of `conditioned`
+goes: its inner weights by logarithms alone, and its samples drawn by jax. Prints one JSON object.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import epiclick as ec
+from epiclick.data.counts import ClickCounts
+from epiclick.estimators import conditioned, inner
+from epiclick.estimators.base import Betas, Draws, Estimate
+from epiclick.estimators.draws import draw_relevance
+from epiclick.fitting import Plan, _start
+from epiclick.likelihood.pairs import PairBatch
+from epiclick.plans import epistemic_plan, pointwise_plan
+from epiclick.training.inputs import fit_scaler
+from epiclick.training.loop import Training, _step
+from epiclick.training.objective import EpistemicObjective, _betas
+from epiclick.training.pairset import PairSet
+
+WORLD = {"queries": 10_000, "docs": 120, "features": 136, "pages": 100_000, "positions": 5}
+PAIRS = 12_000
+SAMPLES = 60
+SAMPLED = ("exact", "conditioned", "self_normalized", "naive")
+
+
+class InLogarithms(conditioned.Conditioned):
+    """The conditioned estimator without products in float32: all inner weights by logarithms."""
+
+    def estimate(
+        self, relevance: Betas, position: Betas, batch: PairBatch, draws: Draws | None
+    ) -> Estimate:
+        """Surrogate and log-likelihood of one batch."""
+
+        def weights(batch: PairBatch, draws: Draws) -> tuple[jax.Array, jax.Array]:
+            return inner._accumulate(batch, draws, inner._exponentials)[:2]
+
+        with mock.patch.object(conditioned, "sampled_weights", weights):
+            return super().estimate(relevance, position, batch, draws)
+
+
+def training_of(plan: Plan, pairs: PairSet) -> Training:
+    """The run of training that `fit` would begin, on these pairs."""
+    begin = _start(plan, pairs.batches.counts, pairs.width)
+    return Training(plan.objective, begin, pairs, None, plan.training)
+
+
+def plans(counts: ClickCounts) -> dict[str, Plan]:
+    """How each estimator is fitted, the variant of `conditioned` too."""
+    made = {"pointwise": pointwise_plan(ec.PointwisePBM(), counts)}
+    for name in ("marginal", *SAMPLED):
+        made[name] = epistemic_plan(ec.EpistemicPBM(estimator=name, samples=SAMPLES), counts)
+    objective = EpistemicObjective(InLogarithms(SAMPLES), 0.0, None, SAMPLES)
+    made["conditioned_in_logarithms"] = Plan(
+        **{**vars(made["conditioned"]), "objective": objective}
+    )
+    return made
+
+
+def stepper(
+    training: Training, inputs: np.ndarray, batch: PairBatch
+) -> Callable[[], tuple[float, float]]:
+    """A function that does one step anew and tells the seconds of drawing and of the rest."""
+    state, rng = training.start(), np.random.default_rng(0)
+
+    def step() -> tuple[float, float]:
+        start = time.perf_counter()
+        draws = training.objective.draw(rng, state.parameters, inputs)
+        jax.block_until_ready(draws)
+        drawn = time.perf_counter()
+        told = _step(
+            training.objective,
+            training._optimizer,
+            state.parameters,
+            state.optimizer,
+            inputs,
+            batch,
+            draws,
+        )
+        jax.block_until_ready(told)
+        return drawn - start, time.perf_counter() - drawn
+
+    return step
+
+
+@jax.jit
+def jax_samples(key: jax.Array, betas: Betas) -> tuple[jax.Array, jax.Array]:
+    """What `draw_relevance` draws, by jax: log zeta and log(1 - zeta), (pairs, samples) float32."""
+    shape = (len(betas.alpha), SAMPLES)
+    first, second = (
+        jax.random.loggamma(each, parameter[:, None].astype(jnp.float32), shape, jnp.float32)
+        for each, parameter in zip(jax.random.split(key), (betas.alpha, betas.beta), strict=True)
+    )
+    return jax.nn.log_sigmoid(first - second), jax.nn.log_sigmoid(second - first)
+
+
+def generators(
+    training: Training, inputs: np.ndarray
+) -> dict[str, Callable[[], tuple[float, float]]]:
+    """The samples of relevance of one step, drawn by numpy as in training, and by jax."""
+    relevance, _ = _betas(training.start().parameters, inputs)
+    rng, key = np.random.default_rng(0), jax.random.key(0)
+
+    def timed(draw: Callable[[], Any]) -> Callable[[], tuple[float, float]]:
+        def run() -> tuple[float, float]:
+            start = time.perf_counter()
+            jax.block_until_ready(draw())
+            return time.perf_counter() - start, 0.0
+
+        return run
+
+    return {
+        "draws_by_numpy": timed(lambda: draw_relevance(rng, relevance, SAMPLES)),
+        "draws_by_jax": timed(lambda: jax_samples(key, relevance)),
+    }
+
+
+def in_turn(
+    runs: dict[str, Callable[[], tuple[float, float]]], rounds: int
+) -> dict[str, dict[str, float]]:
+    """Medians in milliseconds over rounds in which each run has its turn, and seconds to compile.
+
+    The time to compile is that of the first run, all programs that a step needs.
+    """
+    compiling = {name: sum(run()) for name, run in runs.items()}
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in runs}
+    for _ in range(rounds):
+        for name, run in runs.items():
+            times[name].append(run())
+    told = {}
+    for name, each in times.items():
+        total = statistics.median(map(sum, each))
+        drawing = statistics.median(first for first, _ in each)
+        told[name] = {
+            "milliseconds": round(1e3 * total, 2),
+            "drawing_share": round(drawing / total, 3),
+            "compile_seconds": round(compiling[name], 2),
+        }
+    return told
+
+
+def products_in_range(training: Training, inputs: np.ndarray, batch: PairBatch) -> bool:
+    """Whether `conditioned` gets by without logarithms on this batch."""
+    rng = np.random.default_rng(0)
+    draws = training.objective.draw(rng, training.start().parameters, inputs)
+    smallest = jax.jit(lambda b, d: inner._accumulate(b, d, inner._products)[2])(batch, draws)
+    return bool(smallest > inner.SMALLEST)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=25)
+    rounds = parser.parse_args().rounds
+
+    counts = ec.simulate(**WORLD).counts()
+    counts = counts.subset(np.arange(len(counts) // PAIRS * PAIRS))  # so that batches are full
+    pairs = PairSet.of(counts, fit_scaler(counts), PAIRS)
+    inputs, batch = next(pairs.epoch(np.random.default_rng(0)))
+    with jax.enable_x64(True):
+        trainings = {name: training_of(plan, pairs) for name, plan in plans(counts).items()}
+        runs = {name: stepper(each, inputs, batch) for name, each in trainings.items()}
+        runs |= generators(trainings["conditioned"], inputs)
+        told = in_turn(runs, rounds)
+        in_range = products_in_range(trainings["conditioned"], inputs, batch)
+
+    def milliseconds(name: str) -> float:
+        return told[name]["milliseconds"]
+
+    exact, sampled = milliseconds("exact"), milliseconds("conditioned")
+    plain = milliseconds("conditioned_in_logarithms")
+    plainest = plain - milliseconds("draws_by_numpy") + milliseconds("draws_by_jax")
+    print(
+        json.dumps(
+            {
+                "cores": os.cpu_count(),
+                "load": round(os.getloadavg()[0], 2),
+                "world": WORLD,
+                "pairs": int(np.sum(batch.weight)),
+                "features": pairs.width,
+                "samples": SAMPLES,
+                "rounds": rounds,
+                "steps": told,
+                "conditioned_products_in_range": in_range,
+                "marginal_to_pointwise": round(
+                    milliseconds("marginal") / milliseconds("pointwise"), 2
+                ),
+                "exact_to_pointwise": round(exact / milliseconds("pointwise"), 2),
+                "conditioned_to_exact": round(sampled / exact, 1),
+                "conditioned_in_logarithms_to_exact": round(plain / exact, 1),
+                "conditioned_in_logarithms_drawn_by_jax_to_exact": round(plainest / exact, 1),
+            },
+            indent=1,
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""What model.json says of a model: all but its arrays."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from epiclick.data.log import LogOptions
+from epiclick.data.scaler import FeatureScaler
+from epiclick.models.fitted import FeatureSpec, FittedPBM, Items, QuerySets, TrainingSummary
+from epiclick.models.note_tables import (
+    context_columns,
+    history_records,
+    read_contexts,
+    read_history,
+)
+from epiclick.models.note_values import get, plain, real, stored_real, texts, tuples
+from epiclick.models.parameters import Parameters
+
+COUNTS = ("pairs", "displays", "clicks", "epochs", "best_epoch")
+
+
+def describe(fitted: FittedPBM) -> dict[str, Any]:
+    """All of a model but its arrays, as JSON can hold it."""
+    return {
+        "kind": fitted.kind,
+        "settings": plain(fitted.settings, "settings", finite=True),
+        "anchor": None if fitted.anchor is None else int(fitted.anchor),
+        "contexts": context_columns(fitted.contexts),
+        "features": None if fitted.features is None else _describe_features(fitted.features),
+        "options": fitted.options.to_dict(),
+        "training": _describe_training(fitted.training),
+    }
+
+
+def rebuild(
+    note: Mapping[str, Any], parameters: Parameters, queries: QuerySets, items: Items | None
+) -> FittedPBM:
+    """The model that `describe` described; raises one of MALFORMED where that cannot be.
+
+    Keys that are not needed are ignored: a later release may add some.
+    """
+    features = get(note, "features", dict, type(None))
+    return FittedPBM(
+        kind=get(note, "kind", str),
+        settings=tuples(get(note, "settings", dict)),
+        parameters=parameters,
+        anchor=get(note, "anchor", int, type(None)),
+        contexts=read_contexts(get(note, "contexts", list)),
+        features=None if features is None else _features(features),
+        options=_options(get(note, "options", dict)),
+        queries=queries,
+        items=items,
+        training=_training(get(note, "training", dict)),
+    )
+
+
+def _describe_features(features: FeatureSpec) -> dict[str, Any]:
+    return {"names": list(features.names), "scaler": features.scaler.to_dict()}
+
+
+def _features(stored: Mapping[str, Any]) -> FeatureSpec:
+    scaler = FeatureScaler.from_dict(get(stored, "scaler", dict))
+    return FeatureSpec(texts(stored, "names"), scaler)
+
+
+def _options(stored: Mapping[str, Any]) -> LogOptions:
+    get(stored, "columns", dict)
+    texts(stored, "context")
+    known = {field.name for field in fields(LogOptions)}
+    return LogOptions.from_dict({key: stored[key] for key in stored if key in known})
+
+
+def _describe_training(training: TrainingSummary) -> dict[str, Any]:
+    types, records = history_records(training.history)
+    return {
+        **{name: int(getattr(training, name)) for name in COUNTS},
+        "seconds": stored_real(training.seconds),
+        "log_likelihood": stored_real(training.log_likelihood),
+        "checks": plain(training.checks, "training.checks"),
+        "warnings": list(training.warnings),
+        "history_types": types,
+        "history": records,
+    }
+
+
+def _training(stored: Mapping[str, Any]) -> TrainingSummary:
+    return TrainingSummary(
+        **{name: get(stored, name, int) for name in COUNTS},
+        seconds=real(stored["seconds"]),
+        log_likelihood=real(stored["log_likelihood"]),
+        history=read_history(get(stored, "history_types", dict), get(stored, "history", list)),
+        checks=get(stored, "checks", dict),
+        warnings=texts(stored, "warnings"),
+    )

@@ -1,0 +1,120 @@
+"""What the parts of a fitted model must satisfy to be one, when it is written and when read."""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from epiclick.errors import InputError, Problem
+from epiclick.models.arrays import ITEM_NUMBERS
+from epiclick.models.fitted import FeatureSpec, FittedPBM, Items
+from epiclick.models.parameters import to_arrays
+from epiclick.models.position import BetaLookup, PointLookup
+
+KINDS: Mapping[str, tuple[int, tuple[type, ...]]] = {
+    "EpistemicPBM": (2, (BetaLookup, PointLookup)),
+    "PointwisePBM": (1, (PointLookup,)),
+}
+"""Outputs of the relevance network and possible position lookups of each kind of model."""
+
+FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+def check_sound(fitted: FittedPBM, source: str, remedy: str) -> None:
+    """Refuse a model whose parts do not fit together, with all that is wrong."""
+    if problems := list(_problems(fitted)):
+        raise InputError(f"{InputError.of(source, problems)}\n{remedy}", problems)
+
+
+def _problems(fitted: FittedPBM) -> Iterator[Problem]:
+    contexts = len(fitted.contexts)
+    if fitted.anchor is not None and not 0 <= fitted.anchor < contexts:
+        yield Problem(f"the anchor is context {fitted.anchor}, but there are {contexts}, from 0 on")
+    if fitted.features is not None:
+        yield from _feature_problems(fitted.features)
+    for name, array in to_arrays(fitted.parameters).items():
+        yield from _number_problems(name, array)
+    if fitted.kind in KINDS:
+        yield from _network_problems(fitted)
+    else:
+        known = ", ".join(KINDS)
+        yield Problem(
+            f"'{fitted.kind:.40}' is not a kind of model that this epiclick has ({known})",
+            remedy="Upgrade epiclick if a later release wrote it.",
+        )
+    for name, array in fitted.parameters.position._asdict().items():
+        if np.shape(array) != (contexts,):
+            yield Problem(
+                f"position.{name} has shape {np.shape(array)}, but there are {contexts} contexts"
+            )
+    for name in ("train", "held_out"):
+        yield from _id_problems(f"queries.{name}", getattr(fitted.queries, name))
+    if fitted.items is not None:
+        yield from _item_problems(fitted.items)
+
+
+def _feature_problems(features: FeatureSpec) -> Iterator[Problem]:
+    mean, scale = features.scaler.mean, features.scaler.scale
+    if not len(features.names) == len(mean) == len(scale):
+        yield Problem(
+            f"the scaler is of {len(mean)} features, but {len(features.names)} have names"
+        )
+    if not (np.isfinite(mean).all() and np.isfinite(scale).all() and np.all(scale > 0)):
+        yield Problem("the scaler needs finite means and positive, finite scales")
+
+
+def _network_problems(fitted: FittedPBM) -> Iterator[Problem]:
+    """Layers take what the one before gives, from the first inputs to the outputs of the kind.
+
+    The first inputs are the features, or without any the shares of displays in each context.
+    """
+    outputs, lookups = KINDS[fitted.kind]
+    width = len(fitted.contexts) if fitted.features is None else len(fitted.features.names)
+    for i, (weight, bias) in enumerate(fitted.parameters.layers):
+        if np.ndim(weight) != 2 or np.shape(bias) != np.shape(weight)[1:]:
+            yield Problem(
+                f"layer {i} has weights of shape {np.shape(weight)} and biases of {np.shape(bias)}"
+            )
+            return
+        if len(weight) != width:
+            yield Problem(f"layer {i} takes {len(weight)} inputs, but is given {width}")
+        width = len(bias)
+    if not fitted.parameters.layers:
+        yield Problem("the network has no layers")
+    elif width != outputs:
+        yield Problem(f"the network has {width} outputs, but {fitted.kind} needs {outputs}")
+    if not isinstance(fitted.parameters.position, lookups):
+        yield Problem(f"{fitted.kind} has no {type(fitted.parameters.position).__name__}")
+
+
+def _item_problems(items: Items) -> Iterator[Problem]:
+    pairs = len(items.query_id)
+    for name in ("query_id", "doc_id"):
+        yield from _id_problems(f"items.{name}", getattr(items, name))
+    for name in ("doc_id", *ITEM_NUMBERS):
+        if (shape := np.shape(getattr(items, name))) != (pairs,):
+            yield Problem(f"items.{name} has shape {shape}, but there are {pairs} pairs")
+            return
+    for name in ITEM_NUMBERS:
+        yield from _number_problems(f"items.{name}", getattr(items, name))
+    for name in ("alpha", "beta"):
+        if count := int(np.sum(np.asarray(getattr(items, name)) <= 0)):
+            yield Problem(f"items.{name} must be positive", count, "value")
+    if count := int(np.sum(np.asarray(items.low) > np.asarray(items.high))):
+        yield Problem("items.low must not exceed items.high", count, "value")
+
+
+def _number_problems(name: str, array: np.ndarray) -> Iterator[Problem]:
+    if array.dtype not in FLOATS:
+        yield Problem(f"{name} is {array.dtype}, not float32 or float64")
+    elif count := int(np.sum(~np.isfinite(array))):
+        yield Problem(f"{name} must be finite numbers", count, "value")
+
+
+def _id_problems(name: str, ids: pa.Array) -> Iterator[Problem]:
+    kind = ids.type
+    text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    if not (text or pa.types.is_integer(kind)):
+        yield Problem(f"{name} is {kind}, not integers or text")
+    elif ids.null_count:
+        yield Problem(f"{name} lacks ids", ids.null_count, "value")

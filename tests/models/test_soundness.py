@@ -1,0 +1,138 @@
+"""A model whose parts do not fit together is refused, with all that is wrong."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from epiclick.data.scaler import FeatureScaler
+from epiclick.errors import InputError
+from epiclick.models.fitted import FeatureSpec, FittedPBM, QuerySets
+from epiclick.models.parameters import Parameters, from_arrays, to_arrays
+from epiclick.models.position import BetaLookup
+from epiclick.models.soundness import check_sound
+
+from .conftest import each_model, pointwise, with_features, without_features
+
+F32 = np.float32
+
+
+def assert_unsound(model: FittedPBM, said: str) -> None:
+    with pytest.raises(InputError, match=said) as caught:
+        check_sound(model, "the model m", "Mend it.")
+    assert str(caught.value).startswith("the model m cannot be used:")
+    assert str(caught.value).endswith("\nMend it.")
+
+
+@each_model
+def test_sound_models_pass(make: Callable[[], FittedPBM]) -> None:
+    check_sound(make(), "the model m", "Mend it.")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"anchor": 4}, "anchor is context 4, but there are 4"),
+        ({"anchor": -1}, "anchor is context -1"),
+        ({"kind": "UBM"}, "'UBM' is not a kind of model.*Upgrade epiclick"),
+        ({"kind": "PointwisePBM"}, "network has 2 outputs, but PointwisePBM needs 1"),
+        ({"contexts": pa.table({})}, "there are 0 contexts"),
+        ({"features": None}, "layer 0 takes 3 inputs, but is given 4"),
+        ({"queries": QuerySets(pa.array([1.5]), pa.array([2]))}, "queries.train is double"),
+        ({"queries": QuerySets(pa.array([1]), pa.array([2, None]))}, "held_out lacks ids: 1 value"),
+    ],
+)
+def test_parts_that_do_not_fit_are_said(change: dict[str, Any], said: str) -> None:
+    assert_unsound(replace(with_features(), **change), said)
+
+
+@pytest.mark.parametrize(
+    ("names", "mean", "scale", "said"),
+    [
+        (("a",), [0, 0, 0], [1, 1, 1], "scaler is of 3 features, but 1 have names"),
+        (("a", "b", "c"), [0, np.nan, 0], [1, 1, 1], "finite means"),
+        (("a", "b", "c"), [0, 0, 0], [1, np.inf, 1], "finite scales"),
+        (("a", "b", "c"), [0, 0, 0], [1, 0, 1], "positive, finite scales"),
+    ],
+)
+def test_scalers_that_do_not_fit_are_said(
+    names: tuple[str, ...], mean: list[float], scale: list[float], said: str
+) -> None:
+    spec = FeatureSpec(names, FeatureScaler(np.array(mean), np.array(scale)))
+    assert_unsound(replace(with_features(), features=spec), said)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "said"),
+    [
+        ({"relevance.2.weight": None, "relevance.2.bias": None}, "network has 4 outputs"),
+        ({"relevance.1.weight": np.zeros((6, 4), F32)}, "layer 1 takes 6 inputs, but is given 5"),
+        ({"relevance.0.weight": np.zeros((2, 5), F32)}, "layer 0 takes 2 inputs, but is given 3"),
+        ({"relevance.1.bias": np.zeros(5, F32)}, "layer 1 has weights of shape"),
+        ({"relevance.1.weight": np.zeros(4, F32)}, "layer 1 has weights of shape"),
+        ({"relevance.1.weight": np.array(1, F32)}, "layer 1 has weights of shape"),
+        ({"relevance.2.bias": np.zeros(2, int)}, "relevance.2.bias is int64, not float32"),
+        ({"relevance.2.bias": np.zeros(2, np.float16)}, "relevance.2.bias is float16"),
+        ({"relevance.2.bias": np.array([np.nan, 1], F32)}, "finite numbers: 1 value"),
+        ({"position.mean_logit": np.array([1, 2, np.inf, 4.0])}, "finite numbers: 1 value"),
+        ({"position.mean_logit": np.zeros(5)}, r"has shape \(5,\), but there are 4 contexts"),
+        ({"position.confidence": np.zeros((4, 1))}, r"has shape \(4, 1\)"),
+    ],
+)
+def test_weights_that_do_not_fit_are_said(arrays: dict[str, np.ndarray | None], said: str) -> None:
+    both = {**to_arrays(with_features().parameters), **arrays}
+    parameters = from_arrays({name: array for name, array in both.items() if array is not None})
+    assert_unsound(replace(with_features(), parameters=parameters), said)
+
+
+def test_no_weights_at_all_are_said() -> None:
+    for model in (with_features(), without_features()):
+        empty = Parameters((), model.parameters.position)
+        assert_unsound(replace(model, parameters=empty), "the network has no layers")
+
+
+def test_without_features_the_first_layer_takes_contexts() -> None:
+    fourth = pa.table({"position": pa.array([1, 2, 3, 4])})
+    said = "layer 0 takes 3 inputs, but is given 4"
+    assert_unsound(replace(without_features(), contexts=fourth), said)
+
+
+def test_a_pointwise_model_has_no_betas() -> None:
+    parameters = Parameters(pointwise().parameters.layers, with_features().parameters.position)
+    model = replace(pointwise(), parameters=parameters)
+    assert_unsound(model, "PointwisePBM has no BetaLookup")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"alpha": np.array([1.0, 0.0, -1.0])}, "items.alpha must be positive: 2 values"),
+        ({"beta": np.array([1.0, np.nan, 1.0])}, "items.beta must be finite numbers: 1 value"),
+        ({"beta": np.ones(3, int)}, "items.beta is int64"),
+        ({"low": np.full(3, 0.2)}, "items.low must not exceed items.high: 1 value"),
+        ({"high": np.ones(2)}, r"items.high has shape \(2,\), but there are 3 pairs"),
+        ({"doc_id": pa.array([1, 2])}, r"items.doc_id has shape \(2,\), but there are 3 pairs"),
+        ({"doc_id": pa.array([1, None, 3])}, "items.doc_id lacks ids: 1 value"),
+        ({"query_id": pa.array([0.5, 1.5, 2.5])}, "items.query_id is double"),
+    ],
+)
+def test_items_that_do_not_fit_are_said(change: dict[str, Any], said: str) -> None:
+    model = without_features()
+    assert model.items is not None
+    assert_unsound(replace(model, items=replace(model.items, **change)), said)
+
+
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    lookup = BetaLookup(np.array([0.0, np.nan, np.inf, 1.0]), np.ones(4, int))
+    parameters = Parameters(with_features().parameters.layers, lookup)
+    model = replace(with_features(), anchor=9, parameters=parameters)
+    with pytest.raises(InputError) as caught:
+        check_sound(model, "the model m", "Mend it.")
+    assert [str(problem) for problem in caught.value.problems] == [
+        "the anchor is context 9, but there are 4, from 0 on.",
+        "position.mean_logit must be finite numbers: 2 values.",
+        "position.confidence is int64, not float32 or float64.",
+    ]
