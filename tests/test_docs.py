@@ -19,7 +19,7 @@ def test_the_documentation_builds_without_a_warning(tmp_path: Path) -> None:
         "--site-dir",
         str(tmp_path),
     ]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "index.html").exists()
 
@@ -35,7 +35,7 @@ def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
     for command in commands:
         verb = command.split()[1:]
         run = [sys.executable, "-m", "epiclick.cli.main", *verb]
-        done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, f"{command}\n{done.stderr}"
         if verb[0] == "simulate":
             for name in ("clicks", "features"):
@@ -49,7 +49,7 @@ def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     assert "click_rate" in done.stdout
