@@ -8,10 +8,9 @@ goes: its inner weights by logarithms alone, and its samples drawn by jax. Print
 import argparse
 import json
 import os
-import statistics
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 from unittest import mock
 
 import jax
@@ -34,6 +33,9 @@ from epiclick.training.pairset import PairSet
 WORLD = {"queries": 10_000, "docs": 120, "features": 136, "pages": 100_000, "positions": 5}
 PAIRS = 12_000
 SAMPLES = 60
+Run: TypeAlias = Callable[[], tuple[float, ...]]
+"""Does something and tells the seconds of each part of it."""
+
 SAMPLED = ("exact", "conditioned", "self_normalized", "naive")
 
 
@@ -70,13 +72,11 @@ def plans(counts: ClickCounts) -> dict[str, Plan]:
     return made
 
 
-def stepper(
-    training: Training, inputs: np.ndarray, batch: PairBatch
-) -> Callable[[], tuple[float, float]]:
+def stepper(training: Training, inputs: np.ndarray, batch: PairBatch) -> Run:
     """A function that does one step anew and tells the seconds of drawing and of the rest."""
     state, rng = training.start(), np.random.default_rng(0)
 
-    def step() -> tuple[float, float]:
+    def step() -> tuple[float, ...]:
         start = time.perf_counter()
         draws = training.objective.draw(rng, state.parameters, inputs)
         jax.block_until_ready(draws)
@@ -107,49 +107,39 @@ def jax_samples(key: jax.Array, betas: Betas) -> tuple[jax.Array, jax.Array]:
     return jax.nn.log_sigmoid(first - second), jax.nn.log_sigmoid(second - first)
 
 
-def generators(
-    training: Training, inputs: np.ndarray
-) -> dict[str, Callable[[], tuple[float, float]]]:
+def timed(work: Callable[[], Any]) -> Run:
+    """A function that does some work anew and tells its seconds."""
+
+    def run() -> tuple[float, ...]:
+        start = time.perf_counter()
+        jax.block_until_ready(work())
+        return (time.perf_counter() - start,)
+
+    return run
+
+
+def generators(training: Training, inputs: np.ndarray) -> dict[str, Run]:
     """The samples of relevance of one step, drawn by numpy as in training, and by jax."""
     relevance, _ = _betas(training.start().parameters, inputs)
     rng, key = np.random.default_rng(0), jax.random.key(0)
-
-    def timed(draw: Callable[[], Any]) -> Callable[[], tuple[float, float]]:
-        def run() -> tuple[float, float]:
-            start = time.perf_counter()
-            jax.block_until_ready(draw())
-            return time.perf_counter() - start, 0.0
-
-        return run
-
     return {
-        "draws_by_numpy": timed(lambda: draw_relevance(rng, relevance, SAMPLES)),
-        "draws_by_jax": timed(lambda: jax_samples(key, relevance)),
+        "by_numpy": timed(lambda: draw_relevance(rng, relevance, SAMPLES)),
+        "by_jax": timed(lambda: jax_samples(key, relevance)),
     }
 
 
-def in_turn(
-    runs: dict[str, Callable[[], tuple[float, float]]], rounds: int
-) -> dict[str, dict[str, float]]:
-    """Medians in milliseconds over rounds in which each run has its turn, and seconds to compile.
+def in_turn(runs: dict[str, Run], rounds: int) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+    """Seconds of the first run, which compiles, and of rounds in which each has its turn.
 
-    The time to compile is that of the first run, all programs that a step needs.
+    Returns:
+        seconds by name, and (rounds, parts) seconds by name.
     """
-    compiling = {name: sum(run()) for name, run in runs.items()}
-    times: dict[str, list[tuple[float, float]]] = {name: [] for name in runs}
+    first = {name: sum(run()) for name, run in runs.items()}
+    times: dict[str, list[tuple[float, ...]]] = {name: [] for name in runs}
     for _ in range(rounds):
         for name, run in runs.items():
             times[name].append(run())
-    told = {}
-    for name, each in times.items():
-        total = statistics.median(map(sum, each))
-        drawing = statistics.median(first for first, _ in each)
-        told[name] = {
-            "milliseconds": round(1e3 * total, 2),
-            "drawing_share": round(drawing / total, 3),
-            "compile_seconds": round(compiling[name], 2),
-        }
-    return told
+    return first, {name: np.array(each) for name, each in times.items()}
 
 
 def products_in_range(training: Training, inputs: np.ndarray, batch: PairBatch) -> bool:
@@ -171,40 +161,38 @@ def main() -> None:
     inputs, batch = next(pairs.epoch(np.random.default_rng(0)))
     with jax.enable_x64(True):
         trainings = {name: training_of(plan, pairs) for name, plan in plans(counts).items()}
-        runs = {name: stepper(each, inputs, batch) for name, each in trainings.items()}
-        runs |= generators(trainings["conditioned"], inputs)
-        told = in_turn(runs, rounds)
+        steps = {name: stepper(each, inputs, batch) for name, each in trainings.items()}
+        draws = generators(trainings["conditioned"], inputs)
+        compiling, times = in_turn({**steps, **draws}, rounds)
         in_range = products_in_range(trainings["conditioned"], inputs, batch)
 
-    def milliseconds(name: str) -> float:
-        return told[name]["milliseconds"]
-
-    exact, sampled = milliseconds("exact"), milliseconds("conditioned")
-    plain = milliseconds("conditioned_in_logarithms")
-    plainest = plain - milliseconds("draws_by_numpy") + milliseconds("draws_by_jax")
-    print(
-        json.dumps(
-            {
-                "cores": os.cpu_count(),
-                "load": round(os.getloadavg()[0], 2),
-                "world": WORLD,
-                "pairs": int(np.sum(batch.weight)),
-                "features": pairs.width,
-                "samples": SAMPLES,
-                "rounds": rounds,
-                "steps": told,
-                "conditioned_products_in_range": in_range,
-                "marginal_to_pointwise": round(
-                    milliseconds("marginal") / milliseconds("pointwise"), 2
-                ),
-                "exact_to_pointwise": round(exact / milliseconds("pointwise"), 2),
-                "conditioned_to_exact": round(sampled / exact, 1),
-                "conditioned_in_logarithms_to_exact": round(plain / exact, 1),
-                "conditioned_in_logarithms_drawn_by_jax_to_exact": round(plainest / exact, 1),
-            },
-            indent=1,
-        )
-    )
+    step = {name: 1e3 * float(np.median(each.sum(axis=1))) for name, each in times.items()}
+    in_logarithms = step["conditioned_in_logarithms"]
+    drawn_by_jax = in_logarithms - step["by_numpy"] + step["by_jax"]
+    ratios = {
+        "marginal_to_pointwise": step["marginal"] / step["pointwise"],
+        "exact_to_pointwise": step["exact"] / step["pointwise"],
+        "conditioned_to_exact": step["conditioned"] / step["exact"],
+        "conditioned_in_logarithms_to_exact": in_logarithms / step["exact"],
+        "conditioned_in_logarithms_drawn_by_jax_to_exact": drawn_by_jax / step["exact"],
+    }
+    told = {
+        "cores": os.cpu_count(),
+        "load": round(os.getloadavg()[0], 2),
+        "world": WORLD,
+        "pairs": int(np.sum(batch.weight)),
+        "samples": SAMPLES,
+        "rounds": rounds,
+        "step_milliseconds": {name: round(step[name], 1) for name in steps},
+        "share_of_drawing": {
+            name: round(1e3 * float(np.median(times[name][:, 0])) / step[name], 2) for name in steps
+        },
+        "compile_seconds": {name: round(compiling[name], 1) for name in steps},
+        "drawing_milliseconds": {name: round(step[name], 1) for name in draws},
+        "conditioned_products_in_range": in_range,
+        "ratios": {name: round(ratio, 2) for name, ratio in ratios.items()},
+    }
+    print(json.dumps(told, indent=1))
 
 
 if __name__ == "__main__":

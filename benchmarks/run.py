@@ -1,21 +1,35 @@
-"""Run every benchmark and print one JSON object; `make bench`."""
+"""Run every benchmark, or those named, and print one JSON object; `make bench`.
 
+What takes long or much disk runs with --full only.
+"""
+
+import argparse
 import json
 import subprocess
 import sys
 from pathlib import Path
 
-BENCHMARKS = ("counting", "letor", "simulate")
+BENCHMARKS = ("counting", "letor", "simulate", "estimators", "training")
+FULL = ("training",)  # those that know --full
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "names", nargs="*", help=f"some of {', '.join(BENCHMARKS)}; all unless told"
+    )
+    parser.add_argument("--full", action="store_true", help="with what takes long or much disk")
+    given = parser.parse_args()
+    unknown = set(given.names) - set(BENCHMARKS)
+    if unknown:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; choose from {', '.join(BENCHMARKS)}")
     results: dict[str, object] = {}
-    for name in BENCHMARKS:
+    for name in given.names or BENCHMARKS:
         print(f"== {name}", file=sys.stderr)
-        script = Path(__file__).with_name(f"{name}.py")
-        done = subprocess.run(
-            [sys.executable, script], check=True, stdout=subprocess.PIPE, text=True
-        )
+        command = [sys.executable, str(Path(__file__).with_name(f"{name}.py"))]
+        if given.full and name in FULL:
+            command.append("--full")
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
         results[name] = json.loads(done.stdout)
     print(json.dumps(results, indent=1))
 

@@ -1,16 +1,15 @@
 """Memory and time of training; prints one JSON object.
 
-`fit` is a full fit of a simulated log of 165,000 pairs or more, `epochs` the time of an epoch by
-number of pairs, `together` several runs in one program against one after the other. `large`, 20
-million pairs, takes half an hour and 11 GB of disk: it runs only by its name or with --full. What
-memory is measured of runs in a process of its own.
+`fit` is a default fit of a simulated log with more than 165,000 pairs, `epochs` the time of an
+epoch by number of pairs, `together` several runs in one program against one after the other.
+`large`, 20 million pairs, takes minutes and 8 GB of disk: it runs only by its name or with --full.
+Fits whose memory is measured have a process of their own.
 """
 
 import argparse
 import json
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -20,17 +19,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pyarrow as pa
 
 import epiclick as ec
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import FeatureTable
+from epiclick.fitting import _batch_size
+from epiclick.plans import epistemic_plan
+from epiclick.training.inputs import fit_scaler
+from epiclick.training.loop import _step
+from epiclick.training.pairset import PairSet
+from estimators import Run, in_turn, timed, training_of
 
 WORLD = {"queries": 30_000, "docs": 30, "features": 136, "pages": 100_000, "positions": 5}
 SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000)
-EPOCHS = 9
-LARGE = int(os.environ.get("LARGE", 20_000_000))
+LARGE = 20_000_000
 LARGE_FEATURES = 100
 DISK = 20e9
 CHUNK = 500_000
@@ -41,15 +46,20 @@ ROUNDS = 15
 BATCHES = (1_000, 12_000)
 
 
+def relevance_of(rows: np.ndarray) -> np.ndarray:
+    """Relevance by the first two features of some rows: (rows,)."""
+    return 1 / (1 + np.exp(1 - rows[:, 0] - rows[:, 1]))
+
+
 def write_features(path: Path, pairs: int, features: int, rng: np.random.Generator) -> np.ndarray:
     """Write normal features as a float32 matrix, some rows at a time; relevance of each row."""
     relevance = np.empty(pairs)
     shape = (pairs, features)
     matrix = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=shape)
     for start in range(0, pairs, CHUNK):
-        rows = rng.standard_normal((min(CHUNK, pairs - start), features), dtype=np.float32)
-        matrix[start : start + CHUNK] = rows
-        relevance[start : start + CHUNK] = 1 / (1 + np.exp(1 - rows[:, 0] - rows[:, 1]))
+        part = slice(start, min(start + CHUNK, pairs))
+        matrix[part] = rng.standard_normal((part.stop - start, features), dtype=np.float32)
+        relevance[part] = relevance_of(matrix[part])
     matrix.flush()
     return relevance
 
@@ -73,29 +83,36 @@ def draw_counts(relevance: np.ndarray, rng: np.random.Generator) -> ClickCounts:
     )
 
 
-def mapped_features(folder: Path, counts: ClickCounts) -> FeatureTable:
-    """The features that `write_features` wrote for all pairs of some counts."""
-    matrix = np.load(folder / "features.npy", mmap_mode="r")
+def with_matrix(counts: ClickCounts, matrix: np.ndarray) -> ClickCounts:
+    """The counts with a row of features for each pair, joined by their ids."""
     keys = pa.table({"query_id": counts.query_id, "doc_id": counts.doc_id})
-    return FeatureTable(keys, tuple(f"f{i}" for i in range(matrix.shape[1])), matrix)
+    names = tuple(f"f{i}" for i in range(matrix.shape[1]))
+    return counts.with_features(FeatureTable(keys, names, matrix))
 
 
-def write_synthetic(folder: Path, pairs: int, features: int, seed: int = 0) -> None:
-    """Counts and features of so many pairs."""
-    rng = np.random.default_rng(seed)
-    relevance = write_features(folder / "features.npy", pairs, features, rng)
+def synthetic(pairs: int, features: int) -> ClickCounts:
+    """Counts of so many pairs, with features in memory."""
+    rng = np.random.default_rng(0)
+    matrix = rng.standard_normal((pairs, features), dtype=np.float32)
+    return with_matrix(draw_counts(relevance_of(matrix), rng), matrix)
+
+
+def write_large(folder: Path) -> None:
+    """Counts and features of 20 million pairs."""
+    rng = np.random.default_rng(0)
+    relevance = write_features(folder / "features.npy", LARGE, LARGE_FEATURES, rng)
     draw_counts(relevance, rng).to_parquet(folder / "counts.parquet")
+
+
+def read_large(folder: Path) -> ClickCounts:
+    """What `write_large` wrote; the features stay on disk."""
+    counts = ClickCounts.from_parquet(folder / "counts.parquet")
+    return with_matrix(counts, np.load(folder / "features.npy", mmap_mode="r"))
 
 
 def write_world(folder: Path) -> None:
     """The log and the features of a simulated world."""
     ec.simulate(**WORLD).save(folder / "world")
-
-
-def read_synthetic(folder: Path) -> ClickCounts:
-    """The counts that `write_synthetic` wrote, with features joined."""
-    counts = ClickCounts.from_parquet(folder / "counts.parquet")
-    return counts.with_features(mapped_features(folder, counts))
 
 
 def read_world(folder: Path) -> ClickCounts:
@@ -105,7 +122,10 @@ def read_world(folder: Path) -> ClickCounts:
 
 
 def resident(kind: str) -> int:
-    """Resident bytes of this process, now ("RSS") or at most ("HWM"), pages of files included."""
+    """Resident bytes of this process, now ("RSS") or at most ("HWM"), pages of files included.
+
+    `getrusage` would tell the peak of the process that started this one, if that was higher.
+    """
     status = Path("/proc/self/status").read_text()
     return int(next(row.split()[1] for row in status.splitlines() if f"Vm{kind}" in row)) * 1024
 
@@ -137,8 +157,8 @@ def measured_fit(read: Callable[[Path], ClickCounts], folder: Path, **options: A
 CHILDREN: dict[str, Callable[[Path], None]] = {
     "write-world": write_world,
     "fit-world": partial(measured_fit, read_world),
-    "write-large": lambda folder: write_synthetic(folder, LARGE, LARGE_FEATURES),
-    "fit-large": partial(measured_fit, read_synthetic, epochs=1, holdout=0.01),
+    "write-large": write_large,
+    "fit-large": partial(measured_fit, read_large, epochs=1, holdout=0.01),
 }
 
 
@@ -167,89 +187,73 @@ def large() -> dict[str, Any]:
         return {"pairs": LARGE, **in_own_process("fit-large", folder)}
 
 
-def synthetic(pairs: int, features: int) -> ClickCounts:
-    """Counts with features in memory, of which two make relevance."""
-    rng = np.random.default_rng(0)
-    matrix = rng.standard_normal((pairs, features), dtype=np.float32)
-    counts = draw_counts(1 / (1 + np.exp(1 - matrix[:, 0] - matrix[:, 1])), rng)
-    keys = pa.table({"query_id": counts.query_id, "doc_id": counts.doc_id})
-    return counts.with_features(FeatureTable(keys, tuple(f"f{i}" for i in range(features)), matrix))
-
-
 def epochs() -> dict[str, Any]:
     """Seconds of an epoch by number of pairs, without the first, which compiles."""
-    seconds = {}
-    for pairs in SIZES:
-        model = ec.EpistemicPBM(epochs=EPOCHS, patience=None, holdout=0.0)
-        history = model.fit(synthetic(pairs, 20)).history_
-        seconds[pairs] = statistics.median(np.diff(history["seconds"]))
-    exponent = np.polyfit(np.log(list(seconds)), np.log(list(seconds.values())), 1)[0]
+    with jax.enable_x64(True):
+        _, times = in_turn({str(pairs): epoch_of(pairs, 20) for pairs in SIZES}, ROUNDS)
+    seconds = {pairs: float(np.median(times[str(pairs)])) for pairs in SIZES}
+
+    def exponent(least: int) -> float:
+        used = [pairs for pairs in SIZES if pairs >= least]
+        slope = np.polyfit(np.log(used), np.log([seconds[pairs] for pairs in used]), 1)[0]
+        return round(float(slope), 3)
+
     return {
         "features": 20,
         "seconds": {pairs: round(each, 4) for pairs, each in seconds.items()},
         "microseconds_a_pair": {
             pairs: round(1e6 * each / pairs, 2) for pairs, each in seconds.items()
         },
-        "exponent": round(float(exponent), 3),
+        "exponent": exponent(SIZES[0]),
+        "exponent_from_100000": exponent(100_000),
     }
 
 
+def epoch_of(pairs: int, features: int) -> Run:
+    """A function that trains for an epoch on so many pairs, in the batches of a default fit."""
+    counts = synthetic(pairs, features)
+    plan = epistemic_plan(ec.EpistemicPBM(), counts)
+    dealt = PairSet.of(counts, fit_scaler(counts), _batch_size(plan, counts))
+    training = training_of(plan, dealt)
+    state = training.start()
+    return timed(lambda: training._epoch(training.objective, state, 0.0, lambda: None).parameters)
+
+
 def together() -> dict[str, Any]:
-    """Steps of four runs in one program, against four steps one after the other."""
-    import jax
-
-    from epiclick.plans import epistemic_plan
-    from epiclick.training.inputs import fit_scaler
-    from epiclick.training.loop import _step
-    from epiclick.training.pairset import PairSet
-    from estimators import training_of
-
-    def measure(size: int) -> dict[str, float]:
-        counts = synthetic(RUNS * size, 136)
-        pairs = PairSet.of(counts, fit_scaler(counts), size)
-        training = training_of(epistemic_plan(ec.EpistemicPBM(), counts), pairs)
-        batches = list(pairs.epoch(np.random.default_rng(0)))
-        state = training.start()
-        states = [(state.parameters, state.optimizer)] * RUNS
-
-        def stack(*leaves: Any) -> np.ndarray:
-            return np.stack([np.asarray(leaf) for leaf in leaves])
-
-        stacked_states = jax.tree.map(stack, *states)
-        stacked_batches = jax.tree.map(stack, *batches)
-        step = partial(_step, training.objective, training._optimizer)
-        own = jax.jit(jax.vmap(lambda state, batch: step(*state, *batch, None)))
-        shared = jax.jit(
-            jax.vmap(lambda state, batch: step(*state, *batch, None), in_axes=(0, None))
-        )
-        ways = {
-            "one_after_the_other": lambda: [
-                step(*state, *batch, None) for state, batch in zip(states, batches, strict=True)
-            ],
-            "one_program": lambda: own(stacked_states, stacked_batches),
-            "one_program_one_batch": lambda: shared(stacked_states, batches[0]),
-        }
-        compiling, times = {}, {name: [] for name in ways}
-        for turn in range(ROUNDS + 1):
-            for name, way in ways.items():
-                start = time.perf_counter()
-                jax.block_until_ready(way())
-                seconds = time.perf_counter() - start
-                if turn:
-                    times[name].append(seconds)
-                else:
-                    compiling[name] = seconds
-        medians = {name: 1e3 * statistics.median(each) for name, each in times.items()}
-        base = medians["one_after_the_other"]
-        return {
-            **{f"{name}_milliseconds": round(each, 2) for name, each in medians.items()},
-            **{f"{name}_compile_seconds": round(each, 1) for name, each in compiling.items()},
-            "one_program_ratio": round(medians["one_program"] / base, 2),
-            "one_program_one_batch_ratio": round(medians["one_program_one_batch"] / base, 2),
-        }
-
+    """Steps of several runs in one program, against the same steps one after the other."""
     with jax.enable_x64(True):
-        return {"runs": RUNS, "features": 136, "pairs": {size: measure(size) for size in BATCHES}}
+        return {"runs": RUNS, "features": 136, "pairs": {n: steps_of(n, 136) for n in BATCHES}}
+
+
+def steps_of(size: int, features: int) -> dict[str, Any]:
+    """Milliseconds of a step of all runs in batches of so many pairs, each run with its own."""
+    counts = synthetic(RUNS * size, features)
+    pairs = PairSet.of(counts, fit_scaler(counts), size)
+    training = training_of(epistemic_plan(ec.EpistemicPBM(), counts), pairs)
+    batches = list(pairs.epoch(np.random.default_rng(0)))
+    begin = training.start()
+    states = [(begin.parameters, begin.optimizer)] * RUNS
+
+    def step(state: Any, batch: Any) -> Any:
+        return _step(training.objective, training._optimizer, *state, *batch, None)
+
+    def stacked(trees: list[Any]) -> Any:
+        return jax.tree.map(lambda *leaves: np.stack(leaves), *trees)
+
+    own, shared = (jax.jit(jax.vmap(step, in_axes=(0, axis))) for axis in (0, None))
+    all_states, all_batches = stacked(states), stacked(batches)
+    ways = {
+        "apart": lambda: [step(*each) for each in zip(states, batches, strict=True)],
+        "together": lambda: own(all_states, all_batches),
+        "together_on_one_batch": lambda: shared(all_states, batches[0]),
+    }
+    compiling, times = in_turn({name: timed(way) for name, way in ways.items()}, ROUNDS)
+    steps = {name: 1e3 * float(np.median(each)) for name, each in times.items()}
+    return {
+        "milliseconds": {name: round(each, 1) for name, each in steps.items()},
+        "compile_seconds": {name: round(each, 1) for name, each in compiling.items()},
+        "ratio_to_apart": {name: round(each / steps["apart"], 2) for name, each in steps.items()},
+    }
 
 
 PARTS: dict[str, Callable[[], dict[str, Any]]] = {

@@ -1,7 +1,7 @@
 """A model's scores on a log: overall, by what it has seen of the queries, beside baselines."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -81,7 +81,11 @@ def evaluate(
         clicks=overall,
         joint=joint.whole / counts.total_displays,
         fit=chi2_per_df(counts, theta),
-        by_queries={name: _part_scores(fitted, part) for name, part in _by_queries(fitted, counts)},
+        by_queries={
+            # a model without features knows items by their clicks, held-out ones too: leave them
+            name: _part_scores(replace(fitted, items=None) if name == "held-out" else fitted, part)
+            for name, part in _by_queries(fitted, counts)
+        },
         baselines=dict(_baselines(fitted, counts, pages, train)),
     )
 
@@ -107,8 +111,6 @@ def _by_queries(fitted: FittedPBM, counts: ClickCounts) -> Iterator[tuple[str, C
         is_among("query_id", counts.query_id, queries)
         for queries in (fitted.queries.train, fitted.queries.held_out)
     )
-    if fitted.items is not None:  # the clicks of all queries of the log are in the model
-        train, held_out = train | held_out, np.zeros_like(train)
     seen = {"train": train, "held-out": held_out, "new": ~train & ~held_out}
     for name, chosen in seen.items():
         if chosen.any():

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -89,9 +90,9 @@ def fit_pbm(
         resume: go on from the state kept there.
         progress: show a progress bar, on a terminal.
     """
-    if plan.anchor is not None:
-        check_anchor(counts, plan.anchor)
     train, held_out = _hold_out(plan, counts, valid)
+    if plan.anchor is not None:
+        check_anchor(train, plan.anchor)
     scaler = fit_scaler(train) if init is None or init.features is None else init.features.scaler
     batch_size = _batch_size(plan, train)
     pairs = PairSet.of(train, scaler, batch_size)
@@ -100,7 +101,11 @@ def fit_pbm(
         start = _warm_start(init, start, train)
     kept = None
     if checkpoint is not None:
-        depends = {"log": _digest(counts, valid, init), "settings": digest_settings(_depends(plan))}
+        depends = {
+            "log": _digest(counts, valid, init),
+            "settings": digest_settings(_depends(plan)),
+            "versions": f"epiclick {version('epiclick')}, jax {version('jax')}",
+        }
         kept = Checkpoint(checkpoint, depends)
     with TrainingBar(plan.training.epochs, len(pairs.batches), shown=progress) as bar:
         training = Training(
@@ -109,7 +114,7 @@ def fit_pbm(
             pairs,
             None if held_out is None else PairSet.of(held_out, scaler, batch_size),
             plan.training,
-            keep=kept.keep if kept else lambda state, urgent: None,
+            keep=kept.keep if kept else None,
             progress=bar,
         )
         state = training.start()
@@ -131,6 +136,7 @@ def _hold_out(
                 f"{shared:,} queries of the validation set are in the training set too, so that "
                 "its likelihood says little about new queries; split by query"
             )
+        _check_features(counts, valid)
         return counts, _with_contexts_of(counts, valid)
     if plan.holdout and counts.num_queries > 1:
         train, held_out = counts.split(
@@ -139,6 +145,17 @@ def _hold_out(
         if len(train) and len(held_out):
             return train, held_out
     return counts, None
+
+
+def _check_features(train: ClickCounts, valid: ClickCounts) -> None:
+    """Refuse a validation set with other features than the training set."""
+    names = [None if c.features is None else c.features.names for c in (train, valid)]
+    if names[0] != names[1]:
+        described = ["none" if n is None else f"{len(n)} ({', '.join(n[:3])} ...)" for n in names]
+        raise InputError(
+            f"the training set has other features than the validation set: {described[0]} against "
+            f"{described[1]}. Join both with the same feature table"
+        )
 
 
 def _with_contexts_of(train: ClickCounts, valid: ClickCounts) -> ClickCounts:
@@ -287,11 +304,11 @@ def _checked(fitted: FittedPBM, train: ClickCounts) -> TrainingSummary:
     found = identifiability(train)
     fit = chi2_per_df(train, theta)
     words = list(found.warnings)
-    if fit.ratio is not None and fit.ratio > POOR_FIT:
+    if fit.ratio is not None and fit.ratio > max(POOR_FIT, 1 + 3 * np.sqrt(2 / fit.df)):
         words.append(
             f"clicks vary {fit.ratio:.1f} times as much as a position-based model allows "
             "(chi2/df; 1 is a perfect fit): the same items attract differently at different times, "
-            "positions or users, and all intervals are too narrow"
+            "positions or users, and intervals that trust the model are too narrow"
         )
     if fitted.anchor is not None:
         for context in pressing_against_one(theta, fitted.anchor):
@@ -307,6 +324,7 @@ def _checked(fitted: FittedPBM, train: ClickCounts) -> TrainingSummary:
     rates = train.by_context()
     checks = {
         "chi2_per_df": fit.ratio,
+        "chi2_df": fit.df,
         "identifiability": found.to_dict(),
         "by_context": {name: rates[name].tolist() for name in ("displays", "clicks")},
     }

@@ -115,3 +115,12 @@ def test_buckets_are_of_the_pairs_own_displays() -> None:
     displays, clicks = counts.dense()
     sizes = np.bincount(bucket_of((displays - clicks).sum(axis=1)), minlength=9)
     assert batches.capacity == tuple(sizes)
+
+
+def test_batches_of_small_logs_are_never_empty() -> None:
+    """What does not divide evenly is spread over batches, bucket after bucket."""
+    for pairs in (18, 20, 61):
+        counts = random_counts(pairs, seed=pairs)
+        sizes = [int((batch >= 0).sum()) for batch in Batches(counts, 3).epoch()]
+        assert min(sizes) >= 1
+        assert max(sizes) - min(sizes) <= 1

@@ -189,9 +189,9 @@ def test_another_log_or_setting_is_refused(make: Make, tmp_path: Path) -> None:
     training = make()
     start = training.start()
     Checkpoint(tmp_path / "run", {"log": "a", "settings": "b"}).keep(start, True)
-    with pytest.raises(InputError, match="another log"):
+    with pytest.raises(InputError, match="differs in its log"):
         Checkpoint(tmp_path / "run", {"log": "x", "settings": "b"}).load(start)
-    with pytest.raises(InputError, match="another settings"):
+    with pytest.raises(InputError, match="differs in its settings"):
         Checkpoint(tmp_path / "run", {"log": "a", "settings": "x"}).load(start)
 
 
@@ -241,3 +241,15 @@ def test_digests_tell_logs_apart(small_counts: ec.ClickCounts) -> None:
     bare = replace(small_counts, features=None, feature_row=None)
     digests = {digest_counts(counts) for counts in (small_counts, other, bare, same.subset([0, 1]))}
     assert len(digests) == 4
+
+
+def test_held_out_pairs_that_the_model_rules_out_are_told(make: Make) -> None:
+    training = make(settings={"patience": 3})
+    assert training.valid is not None
+    assert training.valid.inputs is not None
+    impossible = replace(training.valid.inputs)
+    shape = impossible.take(np.arange(len(impossible.counts))).shape
+    impossible.__dict__["_held"] = np.full(shape, 1e30, np.float32)
+    extreme = replace(training, valid=replace(training.valid, inputs=impossible))
+    with pytest.raises(InputError, match=r"log-likelihood of (nan|-inf) after epoch 1"):
+        extreme.run(extreme.start())

@@ -63,7 +63,8 @@ def print_fit(
     if ratio is None:
         print("chi2/df unknown: too few items were shown often enough")
     else:
-        print(f"chi2/df {ratio:.2f} (1: clicks vary as a position-based model says)")
+        df = training.checks["chi2_df"]
+        print(f"chi2/df {ratio:.2f}, df {df:,} (1: clicks vary as a position-based model says)")
     print_bias(model)
     print_text(found.words())
 

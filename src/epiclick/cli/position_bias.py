@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 Model = Annotated[Path, typer.Argument(help="Folder that fit wrote.", show_default=False)]
 
-NUMBERS = ("mean", "low", "high", "relative", "relative_low", "relative_high")
 FREE_SCALE = "The scale is free: absolute values rest on the prior, only relative ones on the data."
+NUMBERS = ("mean", "low", "high", "relative", "relative_low", "relative_high")
 
 
 def position_bias(model: Model, as_json: AsJson = False, quiet: Quiet = False) -> None:
@@ -41,16 +41,21 @@ def bias_records(model: "PositionBasedModel") -> list[dict[str, Any]]:
 def print_bias(model: "PositionBasedModel") -> None:
     """A table, and what its scale is."""
     names = model.fitted_.contexts.column_names
+    bias = model.position_bias()
+    told = [name for name in NUMBERS if bias[name].notna().any()]
+    intervals = f", {model.level:.0%} intervals" if "low" in told else ""
     print_table(
-        f"Position bias, {model.level:.0%} intervals; relative to {reference(model)}",
-        [*names, "mean", "low", "high", "relative", "rel. low", "rel. high"],
+        f"Position bias{intervals}; relative to {reference(model)}",
+        [*names, *(name.replace("relative_", "rel. ") for name in told)],
         (
-            [*(str(row[name]) for name in names), *(number(row[name]) for name in NUMBERS)]
-            for row in model.position_bias().to_dict("records")
+            [*(str(row[name]) for name in names), *(number(row[name]) for name in told)]
+            for row in bias.to_dict("records")
         ),
     )
     if model.fitted_.anchor is None:
         print_text(FREE_SCALE)
+    if not intervals:
+        print("No intervals: the model takes position bias as a point.")
 
 
 def reference(model: "PositionBasedModel") -> str:

@@ -8,6 +8,10 @@ import numpy as np
 
 from epiclick.errors import InputError, Problem
 
+FURTHEST = 10.0
+"""Scaled features are held within so many standard deviations: one value that was never seen in
+training must not decide all by itself."""
+
 CHUNK = 65_536  # rows held in float64 at once
 
 
@@ -19,7 +23,7 @@ def signed_log1p(x: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class FeatureScaler:
-    r"""Signed logarithm, then standardised: z = (sign(x) log(1 + |x|) - mean) / scale.
+    r"""Signed logarithm, then standardised: z = (sign(x) log(1 + |x|) - mean) / scale, |z| <= 10.
 
     Attributes:
         mean: (features,) float64, mean of the signed logarithm over the training rows.
@@ -73,7 +77,8 @@ class FeatureScaler:
         scaled = np.empty(matrix.shape, dtype=np.float32)
         for start in range(0, len(matrix), CHUNK):
             part = slice(start, start + CHUNK)
-            scaled[part] = (signed_log1p(matrix[part]) - self.mean) / self.scale
+            standard = (signed_log1p(matrix[part]) - self.mean) / self.scale
+            scaled[part] = np.clip(standard, -FURTHEST, FURTHEST)
         return scaled
 
     def to_dict(self) -> dict[str, list[float]]:

@@ -29,7 +29,8 @@ class Naive:
     The likelihood of thousands of pairs is 0 in float64, and so is its gradient; that is `literal`.
     Otherwise likelihoods are taken relative to that of the run's first batch, a constant factor on
     all gradients. A batch that is exp(20) times as likely is scaled down as a whole, which keeps
-    the direction of its gradient.
+    the direction of its gradient: from there on AdamW, which takes no notice of scale, goes where
+    it would with `self_normalized`. The plain estimator would overflow.
 
     Attributes:
         samples: joint samples of position bias and relevance.

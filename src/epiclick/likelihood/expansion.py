@@ -17,6 +17,8 @@ displays and for float64: with 16 of them and a billion clicks the smallest rati
 import jax
 import jax.numpy as jnp
 
+MANY_CONTEXTS = 32
+
 
 def expanded_log_unclicked(
     rest: jax.Array, attractive: jax.Array, beta: jax.Array, unclicked: jax.Array
@@ -41,11 +43,14 @@ def _unseen(rest: jax.Array, unclicked: jax.Array) -> list[jax.Array]:
     """1 - theta at each unclicked display: `width` arrays (samples, pairs).
 
     A display that is missing counts as one that nobody looks at: its factor is (1 - zeta) + zeta.
-    Looked up by a product with ones and zeros, several times faster here than a gather.
+    Looked up by a product with ones and zeros, several times faster than a gather where contexts
+    are few.
     """
     samples, contexts = rest.shape
     table = jnp.concatenate([rest, jnp.ones((samples, 1), rest.dtype)], axis=1)
     number = jnp.where(unclicked < 0, contexts, unclicked)
+    if contexts > MANY_CONTEXTS:
+        return [table[:, number[:, i]] for i in range(unclicked.shape[1])]
     # (contexts + 1, width, pairs)
     chosen = jnp.arange(contexts + 1)[:, None, None] == number.T[None]
     each = jnp.tensordot(table, chosen.astype(rest.dtype), axes=1)  # (samples, width, pairs)

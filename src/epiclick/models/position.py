@@ -39,9 +39,10 @@ def init_points(click_rate: np.ndarray, anchor: int | None) -> PointLookup:
         click_rate: (contexts,) clicks per display; NaN where there is no display.
         anchor: context whose bias is 1, if any.
     """
-    rate = np.nan_to_num(click_rate)
-    top = rate[anchor] if anchor is not None else 2 * rate.max()
-    ratio = np.clip(rate / max(top, 1e-12), NEAREST_START, 1 - NEAREST_START)
+    top = click_rate[anchor] if anchor is not None else 2 * np.nanmax(click_rate)
+    ratio = np.clip(click_rate / max(top, 1e-12), NEAREST_START, 1 - NEAREST_START)
+    # nothing is known of a context that was never shown
+    ratio = np.where(np.isnan(ratio), np.nanmean(ratio), ratio)
     return PointLookup(np.log(ratio) - np.log1p(-ratio))
 
 

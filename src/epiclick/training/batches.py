@@ -56,14 +56,28 @@ class Batches:
         Pairs are in random order, or in their own without a generator.
         """
         dealt = [members if rng is None else rng.permutation(members) for members in self._members]
+        ends = self._ends if len(self) else []
         for batch in range(len(self)):
             parts = []
-            for members, capacity in zip(dealt, self.capacity, strict=True):
-                first, last = (len(members) * b // len(self) for b in (batch, batch + 1))
-                part = np.full(capacity, -1)
-                part[: last - first] = members[first:last]
-                parts.append(part)
+            for members, end, capacity in zip(dealt, ends, self.capacity, strict=True):
+                own = members[end[batch] : end[batch + 1]]
+                parts.append(np.r_[own, np.full(capacity - len(own), -1)])
             yield np.concatenate(parts)
+
+    @cached_property
+    def _ends(self) -> list[np.ndarray]:
+        """(batches + 1,) where the pairs of each batch end, for every bucket.
+
+        What does not divide evenly goes to one batch after the other, through all buckets, so that
+        no batch has more than one pair more than another.
+        """
+        turn, ends = 0, []
+        for members in self._members:
+            each, more = divmod(len(members), len(self))
+            extra = (np.arange(len(self)) - turn) % len(self) < more
+            ends.append(np.r_[0, np.cumsum(each + extra)])
+            turn += more
+        return ends
 
     def assemble(self, pairs: np.ndarray) -> PairBatch:
         """Counts of the pairs of one batch, in the order and shapes of `epoch`."""

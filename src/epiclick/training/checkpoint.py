@@ -78,15 +78,19 @@ class Checkpoint:
                 f"{self.path} is not a checkpoint of epiclick, or is damaged ({error}); "
                 "leave --resume out to start anew"
             ) from error
-        self._check(note)
+        try:
+            self._check(note)
+            history = tuple(Epoch(**row) for row in note["history"])
+            best_epoch = int(note["best_epoch"])
+        except (KeyError, TypeError, AttributeError) as error:
+            raise InputError(f"{self.path} is damaged ({error}); start anew") from error
         leaves, form = jax.tree.flatten((start.parameters, start.optimizer, start.best))
         if [(a.shape, a.dtype) for a in arrays] != [(a.shape, a.dtype) for a in leaves]:
             raise InputError(f"{self.path} holds parameters of another shape; start anew")
         with jax.enable_x64(True):
             parts = jax.tree.unflatten(form, [jnp.asarray(array) for array in arrays])
-        history = tuple(Epoch(**row) for row in note["history"])
         parameters, optimizer, best = parts
-        return State(parameters, optimizer, best, note["best_epoch"], history)
+        return State(parameters, optimizer, best, best_epoch, history)
 
     def remove(self) -> None:
         """Delete the file, when the run is done."""
@@ -102,7 +106,7 @@ class Checkpoint:
         changed = [name for name, digest in self.run.items() if note["run"].get(name) != digest]
         if changed:
             raise InputError(
-                f"{self.path} belongs to a run with another {' and another '.join(changed)}; give "
+                f"{self.path} belongs to a run that differs in its {' and '.join(changed)}; give "
                 "the same again, or leave --resume out to start anew"
             )
 

@@ -90,7 +90,7 @@ class Training:
     train: PairSet
     valid: PairSet | None
     settings: TrainingSettings
-    keep: Callable[[State, bool], None] = lambda state, urgent: None
+    keep: Callable[[State, bool], None] | None = None
     progress: Progress = field(default_factory=Silent)
 
     def start(self) -> State:
@@ -113,9 +113,11 @@ class Training:
                 with held_interrupts() as check:
                     while not self.done(state):
                         state = self._epoch(objective, state, began, check)
-                        self.keep(state, self.done(state))
+                        if self.keep is not None:
+                            self.keep(state, self.done(state))
             except KeyboardInterrupt:
-                self.keep(state, True)
+                if self.keep is not None:
+                    self.keep(state, True)
                 raise
         return state
 
@@ -160,6 +162,13 @@ class Training:
         likelihoods, gradients = np.asarray(told, float).T
         self._check_finite(number, likelihoods, gradients)
         validation = self._validate(parameters)
+        if validation is not None and not np.isfinite(validation):
+            raise InputError(
+                f"the held-out pairs have a log-likelihood of {validation} after epoch {number}: "
+                "the model is sure of what did not happen there. The likely cause is a feature "
+                "with extreme values among them, or a learning rate that is too high (it is "
+                f"{self.settings.learning_rate:g}). {self._kept}"
+            )
         row = Epoch(
             number,
             float(likelihoods.sum() / self.train.displays),
@@ -187,6 +196,10 @@ class Training:
         )
         return total / self.valid.displays
 
+    @property
+    def _kept(self) -> str:
+        return "" if self.keep is None else "The last checkpoint is kept."
+
     def _rng(self, stream: int, epoch: int) -> np.random.Generator:
         """Random numbers of one stream in one epoch: no state to be kept between them."""
         return np.random.default_rng([self.settings.seed, stream, epoch])
@@ -199,7 +212,7 @@ class Training:
                 f"training diverged in epoch {epoch}, step {step + 1} of {len(likelihoods)}: the "
                 f"log-likelihood is {likelihoods[step]:g} and the largest derivative "
                 f"{gradients[step]:g}. The likely cause is a learning rate that is too high (it is "
-                f"{self.settings.learning_rate:g}); try a tenth of it. The last checkpoint is kept."
+                f"{self.settings.learning_rate:g}); try a tenth of it. {self._kept}"
             )
 
 

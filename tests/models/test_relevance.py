@@ -1,0 +1,90 @@
+"""Relevance and position bias from parameters: numpy and jax alike, and as the paper says."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from epiclick.models.parameters import Parameters, from_arrays, to_arrays
+from epiclick.models.position import (
+    BetaLookup,
+    PointLookup,
+    init_betas,
+    init_points,
+    position_betas,
+    position_points,
+)
+from epiclick.models.relevance import (
+    betas_of,
+    init_exposure,
+    init_relevance,
+    probability,
+    relevance_betas,
+    relevance_points,
+)
+
+
+def test_mean_by_a_sigmoid_and_confidence_by_an_absolute_value() -> None:
+    logit, raw = np.array([-2.0, 0.0, 3.0]), np.array([0.5, -4.0, 0.0])
+    alpha, beta = betas_of(logit, raw, np)
+    np.testing.assert_allclose(alpha + beta, [1.5, 5.0, 1.0], rtol=1e-15)
+    np.testing.assert_allclose(alpha / (alpha + beta), expit(logit), rtol=1e-14)
+
+
+@pytest.mark.parametrize("logit", [-700.0, -40.0, 40.0, 700.0])
+def test_extreme_means_keep_their_digits_on_both_sides(logit: float) -> None:
+    near, far = probability(np.array(logit), np), probability(np.array(-logit), np)
+    np.testing.assert_allclose(near, expit(logit), rtol=1e-13)
+    assert min(near, far) > 0
+
+
+def test_numpy_predicts_what_jax_was_trained_with() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((50, 6)).astype(np.float32)
+    layers = init_relevance(rng, 6, (16, 8), outputs=2, mean=0.3)
+    own = relevance_betas(layers, x, np)
+    with jax.enable_x64(True):
+        traced = jax.jit(lambda layers, x: relevance_betas(layers, x, jnp))(layers, x)
+        for a, b in zip(own, traced, strict=True):
+            assert b.dtype == jnp.float64
+            np.testing.assert_allclose(a, b, rtol=1e-5)
+
+
+def test_networks_start_around_the_given_mean() -> None:
+    rng = np.random.default_rng(1)
+    zeros = np.zeros((1, 6), np.float32)
+    for outputs, predict in ((2, relevance_betas), (1, relevance_points)):
+        layers = init_relevance(rng, 6, (16,), outputs=outputs, mean=0.3)
+        one, other = predict(layers, zeros, np)
+        np.testing.assert_allclose(one / (one + other), 0.3, rtol=1e-6)
+    alpha, beta = relevance_betas(init_exposure(4, outputs=2, mean=0.2), np.eye(4, dtype="f4"), np)
+    np.testing.assert_allclose(alpha / (alpha + beta), 0.2, rtol=1e-6)
+
+
+def test_position_betas_start_as_in_the_paper() -> None:
+    alpha, beta = position_betas(init_betas(3), np)
+    np.testing.assert_allclose(alpha, beta)
+    np.testing.assert_allclose(alpha + beta, 1.1)
+
+
+def test_position_points_start_at_relative_click_rates_and_the_anchor_stays() -> None:
+    lookup = init_points(np.array([0.4, 0.2, np.nan, 0.5]), 0)
+    theta, rest = position_points(lookup, 0, np)
+    np.testing.assert_allclose(theta, [1, 0.5, (0.98 + 0.5 + 0.98) / 3, 0.98])
+    np.testing.assert_allclose(theta + rest, 1)
+    assert rest[0] == 0
+    free, _ = position_points(init_points(np.array([0.4, 0.2]), None), None, np)
+    np.testing.assert_allclose(free, [0.5, 0.25])
+
+
+def test_parameters_survive_their_names() -> None:
+    layers = init_relevance(np.random.default_rng(2), 3, (4, 2), outputs=2, mean=0.5)
+    for position in (init_betas(2), PointLookup(np.array([0.1, 0.2]))):
+        back = from_arrays(to_arrays(Parameters(layers, position)))
+        assert type(back.position) is type(position)
+        for a, b in zip(*map(jax.tree.leaves, (back, Parameters(layers, position))), strict=True):
+            np.testing.assert_array_equal(a, b)
+    assert isinstance(
+        from_arrays(to_arrays(Parameters(layers, init_betas(2)))).position, BetaLookup
+    )
