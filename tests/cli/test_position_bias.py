@@ -1,6 +1,5 @@
 """`epiclick position-bias`, as a program or a person would call it."""
 
-import shutil
 from pathlib import Path
 
 import pytest

@@ -63,10 +63,12 @@ class Estimate:
         surrogate: scalar whose gradient for the parameters is the estimated gradient. Its own value
             means nothing.
         log_likelihood: scalar, the estimated log-likelihood of the batch (weights counted).
+        log_scale: logarithm of a factor on the gradient that float32 could not hold.
     """
 
     surrogate: jax.Array
     log_likelihood: jax.Array
+    log_scale: jax.Array | float = 0.0
 
 
 Position = TypeVar("Position", Betas, Points, contravariant=True)

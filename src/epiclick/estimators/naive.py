@@ -15,8 +15,8 @@ from epiclick.estimators.scores import leave_one_out
 from epiclick.likelihood.pairs import PairBatch
 
 MOST_NATS = 20.0
-"""Likelihoods are held below exp(20) = 5e8 times that of the first batch. Adam squares gradients in
-float32, which ends at 3e38: so 4e10 is left for scores."""
+"""Weights are held below exp(20) = 5e8, as the network is differentiated in float32; what is above
+is handed on as a factor on the gradient."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,7 @@ class Naive:
 
     The likelihood of thousands of pairs is 0 in float64, and so is its gradient; that is `literal`.
     Otherwise likelihoods are taken relative to that of the run's first batch, a constant factor on
-    all gradients. A batch that is exp(20) times as likely is scaled down as a whole, which keeps
-    the direction of its gradient: from there on AdamW, which takes no notice of scale, goes where
-    it would with `self_normalized`. The plain estimator would overflow.
+    all gradients: a batch that is likelier than another by some nats has as many times its weight.
 
     Attributes:
         samples: joint samples of position bias and relevance.
@@ -65,6 +63,7 @@ class Naive:
         return Estimate(
             joint_scores(relevance, position, batch, draws, weights / self.samples),
             jax.nn.logsumexp(log_likelihoods) - jnp.log(self.samples),
+            offset - self.log_offset,
         )
 
     def started(self, measure: Callable[[], float]) -> Self:

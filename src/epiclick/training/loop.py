@@ -24,6 +24,8 @@ from epiclick.training.settings import TrainingSettings
 # streams of random numbers, each with a seed of its own for every epoch
 SHUFFLE, SAMPLE, VALIDATE = 1, 2, 3
 
+MOST_NATS = 300.0  # of a factor on the gradient, whose square float64 can hold
+
 
 @dataclass(frozen=True)
 class Epoch:
@@ -97,7 +99,7 @@ class Training:
         """The state before the first epoch."""
         with jax.enable_x64(True):
             parameters = jax.tree.map(jnp.asarray, self.begin)
-            return State(parameters, self._optimizer.make().init(parameters), parameters)
+            return State(parameters, self._optimizer.make().init(_wide(parameters)), parameters)
 
     def run(self, state: State) -> State:
         """Train until the last epoch, or until validation stops improving.
@@ -142,7 +144,9 @@ class Training:
         """Likelihood of a batch before any step, for estimators that scale by it."""
         inputs, batch = next(self.train.epoch())
         draws = self.objective.draw(self._rng(SAMPLE, 0), self.begin, inputs)
-        return float(jax.jit(self.objective.loss)(self.begin, inputs, batch, draws)[1])
+        return float(
+            jax.jit(self.objective.loss)(self.begin, inputs, batch, draws)[1].log_likelihood
+        )
 
     def _epoch(
         self, objective: Objective, state: State, began: float, check: Callable[[], None]
@@ -227,11 +231,18 @@ def _step(
     draws: Draws | None,
 ) -> tuple[Parameters, Any, jax.Array, jax.Array]:
     """One step of AdamW, with the batch's likelihood and its largest partial derivative."""
-    (_, log_likelihood), gradient = jax.value_and_grad(objective.loss, has_aux=True)(
+    (_, told), gradient = jax.value_and_grad(objective.loss, has_aux=True)(
         parameters, inputs, batch, draws
     )
+    scale = jnp.exp(jnp.minimum(told.log_scale, MOST_NATS))
+    gradient = jax.tree.map(lambda leaf: leaf * scale, _wide(gradient))
     largest = jnp.stack(
         [jnp.max(jnp.abs(leaf), initial=0.0) for leaf in jax.tree.leaves(gradient)]
     ).max()
-    updates, memory = optimizer.make().update(gradient, memory, parameters)
-    return optax.apply_updates(parameters, updates), memory, log_likelihood, largest
+    updates, memory = optimizer.make().update(gradient, memory, _wide(parameters))
+    return optax.apply_updates(parameters, updates), memory, told.log_likelihood, largest
+
+
+def _wide(tree: Any) -> Any:
+    """The same in float64, in which AdamW remembers: gradients may differ by hundreds of nats."""
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), tree)

@@ -8,7 +8,7 @@ and says how likely held-out pairs are, in one way for all estimators.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +23,13 @@ from epiclick.models.position import BetaLookup, PointLookup, position_betas, po
 from epiclick.models.relevance import relevance_betas, relevance_points
 
 
+class Told(NamedTuple):
+    """A batch's log-likelihood, and the logarithm of a factor on its gradient."""
+
+    log_likelihood: jax.Array
+    log_scale: jax.Array | float
+
+
 class Objective(Protocol):
     """What the training loop needs to know of a model."""
 
@@ -32,8 +39,8 @@ class Objective(Protocol):
 
     def loss(
         self, parameters: Parameters, inputs: jax.Array, batch: PairBatch, draws: Draws | None
-    ) -> tuple[jax.Array, jax.Array]:
-        """Scalar whose gradient is followed downwards, and the batch's log-likelihood."""
+    ) -> tuple[jax.Array, Told]:
+        """Scalar whose gradient is followed downwards, and what the loop is told beside it."""
         ...
 
     def score(
@@ -71,15 +78,16 @@ class EpistemicObjective:
 
     def loss(
         self, parameters: Parameters, inputs: jax.Array, batch: PairBatch, draws: Draws | None
-    ) -> tuple[jax.Array, jax.Array]:
-        """Negative objective and estimated log-likelihood."""
+    ) -> tuple[jax.Array, Told]:
+        """Negative objective, estimated log-likelihood and scale of the gradient."""
         relevance = Betas(*relevance_betas(parameters.layers, inputs, jnp))
         position = self._position(parameters)
         estimate = self.estimator.estimate(relevance, position, batch, draws)
         objective = estimate.surrogate / batch.weight.sum()
         if self.entropy:
-            objective += self.entropy * modified_entropy(relevance, position, batch.weight)
-        return -objective, estimate.log_likelihood
+            weight = self.entropy * jnp.exp(-estimate.log_scale)
+            objective += weight * modified_entropy(relevance, position, batch.weight)
+        return -objective, Told(estimate.log_likelihood, estimate.log_scale)
 
     def score(
         self, rng: np.random.Generator, parameters: Parameters, inputs: Any, batch: PairBatch
@@ -121,10 +129,10 @@ class PointwiseObjective:
 
     def loss(
         self, parameters: Parameters, inputs: jax.Array, batch: PairBatch, draws: Draws | None
-    ) -> tuple[jax.Array, jax.Array]:
+    ) -> tuple[jax.Array, Told]:
         """Negative mean log-likelihood a pair, and the log-likelihood."""
         total = self._log_likelihood(parameters, inputs, batch)
-        return -total / batch.weight.sum(), total
+        return -total / batch.weight.sum(), Told(total, 0.0)
 
     def score(
         self, rng: np.random.Generator, parameters: Parameters, inputs: Any, batch: PairBatch
