@@ -351,3 +351,17 @@ def test_shapes_must_agree() -> None:
         FeatureTable(keys, ("x",), np.zeros((3, 1), np.float32))
     with pytest.raises(ValueError, match="two-dimensional float32"):
         FeatureTable(keys, ("x",), np.zeros((2, 1)))
+
+
+@pytest.mark.parametrize("index", [[3], [5, 5, 0, 9, 8, 1, 2, 3, -1], list(range(10)), []])
+def test_rows_of_a_mapped_file_are_read_as_they_stand(tmp_path: Path, index: list[int]) -> None:
+    matrix = np.random.default_rng(0).random((10, 3), dtype=np.float32)
+    np.save(tmp_path / "matrix.npy", matrix)
+    mapped = np.load(tmp_path / "matrix.npy", mmap_mode="r")
+    keys = pa.table({"query_id": np.arange(10), "doc_id": np.arange(10)})
+    rows = FeatureTable(keys, ("a", "b", "c"), mapped).rows(np.array(index, int))
+    assert rows.dtype == np.float32
+    np.testing.assert_array_equal(rows, matrix[np.array(index, int)])
+    # a slice of a map has another beginning than the file, and is read through the map
+    tail = FeatureTable(keys.slice(4), ("a", "b", "c"), mapped[4:])
+    np.testing.assert_array_equal(tail.rows([0, 2]), matrix[[4, 6]])

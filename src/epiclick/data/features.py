@@ -1,9 +1,11 @@
 """Feature vectors of items: keys in memory, values as a float32 matrix that may live on disk."""
 
+import mmap
 import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -50,6 +52,8 @@ class FeatureTable:
 
     def rows(self, index: Sequence[int] | np.ndarray) -> np.ndarray:
         """The vectors of the given rows, read into memory: (len(index), features) float32."""
+        if isinstance(self.matrix, np.memmap) and isinstance(self.matrix.base, mmap.mmap):
+            return _read_rows(self.matrix, np.asarray(index, np.int64))
         return np.asarray(self.matrix[index], dtype=np.float32)
 
     def locate(self, query_id: pa.Array, doc_id: pa.Array) -> np.ndarray:
@@ -134,6 +138,28 @@ def read_features(
         )
     warn_clipped(meta["source"], meta["clipped"])
     return table
+
+
+def _read_rows(matrix: np.memmap, rows: np.ndarray) -> np.ndarray:
+    """Rows of a mapped file, read from the file itself: neighbours at once, the others one by one.
+
+    Through the map, rows from all over a file bring in all of it: the system maps up to 2 MB around
+    each, which count as memory of the process.
+    """
+    assert matrix.filename is not None
+    rows = np.where(rows < 0, rows + len(matrix), rows)
+    order = np.argsort(rows, kind="stable")
+    wanted = rows[order]
+    starts = np.flatnonzero(np.diff(wanted, prepend=-2) != 1)
+    found = np.empty((len(rows), matrix.shape[1]), np.float32)
+    width = matrix.shape[1] * matrix.itemsize
+    with open(matrix.filename, "rb", buffering=0) as file:
+        for start, stop in pairwise([*starts, len(rows)]):
+            file.seek(matrix.offset + int(wanted[start]) * width)
+            file.readinto(found[start:stop].data.cast("B"))
+    result = np.empty_like(found)
+    result[order] = found
+    return result
 
 
 def _paths(source: Any) -> list[Path]:

@@ -42,14 +42,14 @@ class FeatureScaler:
         The chunks' means and sums of squares are merged pairwise (Chan, Golub and LeVeque 1983),
         which keeps its digits where E[x^2] - E[x]^2 would cancel.
         """
-        features = matrix.shape[1]
-        if not (len(matrix) if rows is None else len(rows)):
+        rows, features = matrix.shape
+        if not rows:
             raise InputError("a feature scaler needs at least one row of features, and got none")
         count = 0
         mean, squares = np.zeros(features), np.zeros(features)
         low, high = np.full(features, np.inf), np.full(features, -np.inf)
         not_finite = np.zeros(features, dtype=np.int64)
-        for part in _chunks(matrix, rows, chunk):
+        for part in _chunks(matrix, chunk):
             x = signed_log1p(part)
             not_finite += np.sum(~np.isfinite(x), axis=0)
             if not_finite.any():
@@ -97,11 +97,9 @@ class FeatureScaler:
         return cls(mean=mean, scale=scale)
 
 
-def _chunks(matrix: np.ndarray, rows: np.ndarray | None, chunk: int) -> Iterator[np.ndarray]:
-    """The wanted rows, in blocks of at most `chunk`."""
-    if rows is None:
-        return (matrix[start : start + chunk] for start in range(0, len(matrix), chunk))
-    return (matrix[rows[start : start + chunk]] for start in range(0, len(rows), chunk))
+def _chunks(matrix: np.ndarray, chunk: int) -> Iterator[np.ndarray]:
+    """Consecutive blocks of at most `chunk` rows."""
+    return (matrix[start : start + chunk] for start in range(0, len(matrix), chunk))
 
 
 def _not_finite(count: np.ndarray) -> InputError:

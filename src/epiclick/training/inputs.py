@@ -1,6 +1,5 @@
 """What the relevance network is given of a pair: its features, or where it was shown."""
 
-import mmap
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,8 +11,8 @@ from epiclick.data.scaler import FeatureScaler
 HELD = 512 * 2**20
 """Scaled features of up to so many bytes are kept; larger ones are scaled anew for each batch."""
 
-MOST_FOR_SCALE = 1_000_000
-"""Mean and spread of a feature are known to a thousandth from so many pairs."""
+MOST_FOR_SCALE = 250_000
+"""Mean and spread of a feature are known to a five-hundredth from so many pairs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,18 +44,11 @@ class Inputs:
         return self.scaler.transform(self._read(np.arange(len(self.counts))))
 
     def _read(self, pairs: np.ndarray) -> np.ndarray:
-        """Raw features of some pairs; the file's pages are given back at once.
-
-        Pages of a mapped file that were read count as the process's memory until then.
-        """
+        """Raw features of some pairs."""
         features, row = self.counts.features, self.counts.feature_row
         assert features is not None
         assert row is not None
-        raw = features.rows(row[pairs])
-        mapped = getattr(features.matrix, "_mmap", None)
-        if mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
-            mapped.madvise(mmap.MADV_DONTNEED)
-        return raw
+        return features.rows(row[pairs])
 
 
 def fit_scaler(counts: ClickCounts) -> FeatureScaler | None:
@@ -64,4 +56,4 @@ def fit_scaler(counts: ClickCounts) -> FeatureScaler | None:
     if counts.features is None or counts.feature_row is None:
         return None
     step = -(-len(counts) // MOST_FOR_SCALE)
-    return FeatureScaler.fit(counts.features.matrix, counts.feature_row[::step])
+    return FeatureScaler.fit(counts.features.rows(counts.feature_row[::step]))
