@@ -52,7 +52,7 @@ class TrainingBar:
             disable=not (shown and sys.stderr.isatty()),
         )
         self._steps = steps
-        self._task = self._bar.add_task("", total=epochs, rate="", likelihood="")
+        self._task = self._bar.add_task("", total=epochs, rate="compiling", likelihood="")
         self._stepped = 0
 
     def __enter__(self) -> Self:
