@@ -19,7 +19,7 @@ from epiclick.evaluation.fit_check import chi2_per_df
 from epiclick.models.fitted import FeatureSpec, FittedPBM, Items, QuerySets, TrainingSummary
 from epiclick.models.parameters import Parameters
 from epiclick.models.position import BetaLookup, PointLookup, init_betas, init_points
-from epiclick.models.prediction import columns_of, mean_bias, relevance_of
+from epiclick.models.prediction import mean_bias, relevance_of
 from epiclick.models.relevance import init_exposure, init_relevance
 from epiclick.posterior.identifiability import (
     check_anchor,
@@ -35,6 +35,7 @@ from epiclick.training.objective import Objective
 from epiclick.training.pairset import PairSet
 from epiclick.training.progress import TrainingBar
 from epiclick.training.settings import TrainingSettings
+from epiclick.training.warm_start import warm_start
 
 LEAST_STEPS = 8  # an epoch
 
@@ -98,7 +99,7 @@ def fit_pbm(
     pairs = PairSet.of(train, scaler, batch_size)
     start = _start(plan, train, pairs.width)
     if init is not None:
-        start = _warm_start(init, start, train)
+        start = warm_start(init, start, train)
     kept = None
     if checkpoint is not None:
         depends = {
@@ -210,48 +211,6 @@ def _start(plan: Plan, train: ClickCounts, width: int) -> Parameters:
         rng = np.random.default_rng([plan.training.seed, 0])
         layers = init_relevance(rng, width, plan.hidden, outputs=outputs, mean=mean)
     return Parameters(layers, position)
-
-
-def _warm_start(init: FittedPBM, start: Parameters, train: ClickCounts) -> Parameters:
-    """The parameters of a fitted model, for the contexts of another log."""
-    if (init.features is None) != (train.features is None):
-        has, lacks = ("the log", "the model") if init.features is None else ("the model", "the log")
-        raise InputError(f"{has} has features and {lacks} has none; a start needs both or neither")
-    if train.features is not None and columns_of(init, train.features) is not None:
-        raise InputError(
-            "the model to start from was trained on features in another order; give them in its own"
-        )
-    alike = init.features is None or _shapes(init.parameters) == _shapes(start)
-    if not alike or type(init.parameters.position) is not type(start.position):
-        raise InputError(
-            "the model to start from has other hidden layers or another kind of estimator; use its "
-            f"settings: {dict(init.settings)}"
-        )
-    names = train.contexts.column_names
-    if init.contexts.column_names != names:
-        raise InputError(
-            f"the model to start from knows contexts by {', '.join(init.contexts.column_names)}, "
-            f"the log by {', '.join(names)}"
-        )
-    row = locate_rows(
-        *({name: table[name] for name in names} for table in (train.contexts, init.contexts))
-    )
-
-    def moved(old: Any, new: Any) -> np.ndarray:
-        """Values by context of the old model where it knows them."""
-        known = (row >= 0).reshape(-1, *[1] * (np.ndim(new) - 1))
-        return np.where(known, np.asarray(old)[row], new)
-
-    position = type(start.position)(*map(moved, init.parameters.position, start.position))
-    layers = init.parameters.layers
-    if init.features is None:
-        ((weight, bias),), ((first, _),) = layers, start.layers
-        layers = ((moved(weight, first), bias),)
-    return Parameters(layers, position)
-
-
-def _shapes(parameters: Parameters) -> list[tuple[int, ...]]:
-    return [np.shape(leaf) for leaf in jax.tree.leaves(parameters.layers)]
 
 
 def _gather(

@@ -1,5 +1,6 @@
 """Position-based click models in scikit-learn's manners: what users fit, ask, save and load."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 EstimatorName = Literal["naive", "self_normalized", "conditioned", "exact", "marginal"]
 
 
-class PositionBasedModel(Parametrised):
+class PositionBasedModel(Parametrised, ABC):
     """What both models share: fitting, asking, files."""
 
     seed: int
@@ -70,8 +71,9 @@ class PositionBasedModel(Parametrised):
         )
         return self
 
+    @abstractmethod
     def _plan(self, counts: ClickCounts) -> "Plan":
-        raise NotImplementedError
+        """What is to be fitted to the counts, and how."""
 
     @property
     def _fitted(self) -> FittedPBM:
