@@ -37,8 +37,13 @@ def apply_mlp(layers: Layers[Array], x: Array) -> Array:
 
     Written with operators only, so that numpy and jax arrays (traced ones too) both work.
     """
-    *hidden, (last_weight, last_bias) = layers
-    for weight, bias in hidden:
+    last_weight, last_bias = layers[-1]
+    return apply_hidden(layers[:-1], x) @ last_weight + last_bias
+
+
+def apply_hidden(layers: Layers[Array], x: Array) -> Array:
+    """What the last layer is given: (..., inputs) -> (..., units of the last hidden layer)."""
+    for weight, bias in layers:
         x = x @ weight + bias
         x = x * (x > 0)
-    return x @ last_weight + last_bias
+    return x

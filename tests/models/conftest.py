@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,11 @@ from epiclick.models.fitted import FeatureSpec, FittedPBM, Items, QuerySets, Tra
 from epiclick.models.parameters import Parameters
 from epiclick.models.position import BetaLookup, PointLookup
 from epiclick.models.storage import load_model, save_model
+from epiclick.models.uncertainty import ParameterPosterior, from_vector, to_vector
 from epiclick.network import init_mlp
 
 WEIGHTS, QUERIES, ITEMS = "weights.safetensors", "queries.safetensors", "items.safetensors"
+POSTERIOR, MEMBERS = "posterior.safetensors", "members.safetensors"
 
 
 def text(*values: str) -> pa.Array:
@@ -110,7 +112,49 @@ def pointwise() -> FittedPBM:
     )
 
 
-MODELS = [with_features, without_features, pointwise]
+def with_posterior() -> FittedPBM:
+    """An anchor, and a last layer in float64 above a body in float32; samples by chains."""
+    rng = np.random.default_rng(4)
+    own = Parameters(init_mlp(rng, (3, 5, 4, 2)), PointLookup(rng.normal(size=4)))
+    mode = to_vector(own, 1) + 1e-12 * rng.normal(size=3 + 5 * 2)
+    factor = rng.normal(size=(len(mode), len(mode)))
+    few = factor[:, :6]  # fewer queries than parameters: no full rank
+    return replace(
+        with_features(),
+        parameters=from_vector(own, 1, mode),
+        anchor=1,
+        posterior=ParameterPosterior(
+            mode=mode,
+            bayes=factor @ factor.T,
+            robust=few @ few.T,
+            pareto_k=0.1 + 0.2,
+            gradient=1e-9 / 3,
+            samples=rng.normal(size=(7, len(mode))),
+        ),
+    )
+
+
+def with_members() -> FittedPBM:
+    """Three members, and a posterior without samples on a free scale, of a model by ids."""
+    rng = np.random.default_rng(5)
+    model = without_features()
+    mode = to_vector(model.parameters, None)
+
+    def member() -> Parameters:
+        layer = (rng.normal(size=(3, 2)).astype(np.float32), rng.normal(size=2).astype(np.float32))
+        return Parameters((layer,), PointLookup(rng.normal(size=3)))
+
+    return replace(
+        model,
+        anchor=None,
+        posterior=ParameterPosterior(
+            mode, np.eye(len(mode)), np.zeros((len(mode), len(mode))), None, float("inf")
+        ),
+        members=(member(), member(), member()),
+    )
+
+
+MODELS = [with_features, without_features, pointwise, with_posterior, with_members]
 each_model = pytest.mark.parametrize("make", MODELS, ids=lambda make: make.__name__)
 
 
@@ -135,6 +179,15 @@ def assert_same(first: FittedPBM, second: FittedPBM) -> None:
         assert_same_ids(first.items.doc_id, second.items.doc_id)
         for name in ("alpha", "beta", "low", "high"):
             assert_identical(getattr(first.items, name), getattr(second.items, name))
+    assert len(first.members) == len(second.members)
+    for one, other in zip(first.members, second.members, strict=True):
+        assert_same_parameters(one, other)
+    assert (first.posterior is None) == (second.posterior is None)
+    if first.posterior is not None and second.posterior is not None:
+        for field in fields(ParameterPosterior):
+            one, other = (getattr(each.posterior, field.name) for each in (first, second))
+            assert (one is None) == (other is None)
+            assert_identical(one if one is not None else 0, other if other is not None else 0)
     for name in ("pairs", "displays", "clicks", "epochs", "best_epoch", "checks", "warnings"):
         assert getattr(first.training, name) == getattr(second.training, name)
     for name in ("seconds", "log_likelihood"):
@@ -220,3 +273,15 @@ def saved(tmp_path: Path) -> Path:
 def saved_items(tmp_path: Path) -> Path:
     save_model(without_features(), tmp_path / "items")
     return tmp_path / "items"
+
+
+@pytest.fixture
+def saved_posterior(tmp_path: Path) -> Path:
+    save_model(with_posterior(), tmp_path / "posterior")
+    return tmp_path / "posterior"
+
+
+@pytest.fixture
+def saved_members(tmp_path: Path) -> Path:
+    save_model(with_members(), tmp_path / "members")
+    return tmp_path / "members"

@@ -11,7 +11,14 @@ import pyarrow as pa
 import pytest
 from safetensors.numpy import load
 
-from epiclick.models.arrays import pack, unpack_items, unpack_parameters, unpack_queries
+from epiclick.models.arrays import (
+    pack,
+    unpack_items,
+    unpack_members,
+    unpack_parameters,
+    unpack_posterior,
+    unpack_queries,
+)
 from epiclick.models.damage import MALFORMED
 from epiclick.models.fitted import QuerySets
 from epiclick.models.parameters import Parameters
@@ -19,6 +26,8 @@ from epiclick.models.position import PointLookup
 
 from .conftest import (
     ITEMS,
+    MEMBERS,
+    POSTERIOR,
     QUERIES,
     WEIGHTS,
     assert_identical,
@@ -27,6 +36,8 @@ from .conftest import (
     changed,
     text,
     with_features,
+    with_members,
+    with_posterior,
     without_features,
 )
 
@@ -34,6 +45,8 @@ UNPACK: dict[str, Callable[[bytes], Any]] = {
     WEIGHTS: unpack_parameters,
     QUERIES: unpack_queries,
     ITEMS: unpack_items,
+    POSTERIOR: unpack_posterior,
+    MEMBERS: unpack_members,
 }
 
 
@@ -114,6 +127,45 @@ def test_ids_that_are_none_are_said(arrays: dict[str, Any], said: str) -> None:
 def test_files_of_other_items_are_said(arrays: dict[str, Any], said: str) -> None:
     with pytest.raises(MALFORMED, match=said):
         unpack_items(changed(pack(without_features())[ITEMS], arrays))
+
+
+@pytest.mark.parametrize(
+    ("arrays", "said"),
+    [
+        ({"bayes": None}, "'bayes'"),
+        ({"median": np.ones(3)}, "unknown arrays median"),
+    ],
+)
+def test_files_of_another_posterior_are_said(arrays: dict[str, Any], said: str) -> None:
+    with pytest.raises(MALFORMED, match=said):
+        unpack_posterior(changed(pack(with_posterior())[POSTERIOR], arrays))
+
+
+def test_members_are_stacked() -> None:
+    model = with_members()
+    stacked = load(pack(model)[MEMBERS])
+    assert stacked["relevance.0.weight"].shape == (3, 3, 2)
+    assert_identical(stacked["position.logit"][1], model.members[1].position[0])
+
+
+@pytest.mark.parametrize(
+    ("arrays", "said"),
+    [
+        ({"relevance.0.bias": None}, "it holds the arrays position.logit, relevance.0.weight"),
+        ({"position.logit": np.zeros((2, 3))}, "not those of as many members"),
+        ({"position.logit": np.array(1.0)}, "not those of as many members"),
+        ({"extra": np.zeros(3)}, "it holds the arrays extra"),
+    ],
+)
+def test_files_of_other_members_are_said(arrays: dict[str, Any], said: str) -> None:
+    with pytest.raises(MALFORMED, match=said):
+        unpack_members(changed(pack(with_members())[MEMBERS], arrays))
+
+
+def test_a_file_of_no_members_is_said() -> None:
+    none = {name: array[:0] for name, array in load(pack(with_members())[MEMBERS]).items()}
+    with pytest.raises(MALFORMED, match="one or more"):
+        unpack_members(changed(pack(with_members())[MEMBERS], none))
 
 
 def header(record: Any, data: bytes = b"") -> bytes:

@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import load
 
 from epiclick.errors import InputError
+from epiclick.models.arrays import pack
 from epiclick.models.damage import MALFORMED
 from epiclick.models.fitted import FittedPBM
 from epiclick.models.note import describe, rebuild
 
-from .conftest import assert_same, each_model, put, with_features
+from .conftest import POSTERIOR, assert_same, each_model, put, with_features, with_posterior
 
 
 def written(model: FittedPBM) -> dict[str, Any]:
@@ -23,7 +25,8 @@ def written(model: FittedPBM) -> dict[str, Any]:
 
 
 def read(note: dict[str, Any], model: FittedPBM) -> FittedPBM:
-    return rebuild(note, model.parameters, model.queries, model.items)
+    posterior = None if model.posterior is None else load(pack(model)[POSTERIOR])
+    return rebuild(note, model.parameters, model.queries, model.items, posterior, model.members)
 
 
 @each_model
@@ -100,3 +103,31 @@ def test_a_note_that_makes_no_sense_is_said(
     change(note)
     with pytest.raises(MALFORMED, match=said):
         read(note, with_features())
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (put("posterior", value=None), "'posterior' is of the wrong type"),
+        (put("posterior", "pareto_k", value="high"), "a number is of the wrong type"),
+        (put("posterior", "gradient", value=True), "a number is of the wrong type"),
+        (lambda note: note["posterior"].pop("gradient"), "'gradient'"),
+        (lambda note: note.pop("posterior"), "'posterior' is missing"),
+    ],
+)
+def test_a_posterior_that_makes_no_sense_is_said(
+    change: Callable[[dict[str, Any]], None], said: str
+) -> None:
+    note = written(with_posterior())
+    change(note)
+    with pytest.raises(MALFORMED, match=said):
+        read(note, with_posterior())
+
+
+def test_a_diagnostic_that_could_not_be_found_is_none() -> None:
+    model = with_posterior()
+    assert model.posterior is not None
+    unknown = replace(model, posterior=replace(model.posterior, pareto_k=float("nan")))
+    loaded = read(written(unknown), unknown)
+    assert loaded.posterior is not None
+    assert loaded.posterior.pareto_k is None

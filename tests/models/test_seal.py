@@ -8,6 +8,8 @@ import pytest
 
 from .conftest import (
     ITEMS,
+    MEMBERS,
+    POSTERIOR,
     QUERIES,
     WEIGHTS,
     assert_refused,
@@ -16,17 +18,23 @@ from .conftest import (
     contents,
     forge,
     load_model,
+    pointwise,
     put,
+    save_model,
     with_features,
 )
 
 
-def test_the_note_tells_of_the_files_beside_it(saved: Path, saved_items: Path) -> None:
+def test_the_note_tells_of_the_files_beside_it(
+    saved: Path, saved_items: Path, saved_posterior: Path, saved_members: Path
+) -> None:
     assert set(contents(saved)) == {"model.json", WEIGHTS, QUERIES}
     assert set(contents(saved_items)) == {"model.json", WEIGHTS, QUERIES, ITEMS}
-    for folder in (saved, saved_items):
+    assert set(contents(saved_posterior)) == {"model.json", WEIGHTS, QUERIES, POSTERIOR}
+    assert set(contents(saved_members)) == {*contents(saved_items), POSTERIOR, MEMBERS}
+    for folder in (saved, saved_items, saved_posterior, saved_members):
         note = json.loads((folder / "model.json").read_text())
-        assert (note["format"], note["schema_version"]) == ("epiclick model", 1)
+        assert (note["format"], note["schema_version"]) == ("epiclick model", 2)
         assert {"model.json", *note["files"]} == set(contents(folder))
         for name, stated in note["files"].items():
             content = (folder / name).read_bytes()
@@ -77,9 +85,30 @@ def test_spacing_and_order_of_the_note_do_not_matter(saved: Path) -> None:
 
 
 def test_a_later_version_asks_for_an_upgrade(saved: Path) -> None:
-    forge(saved, lambda note: note.update(schema_version=2, epiclick_version="9.1", kind=None))
-    said = "written by epiclick 9.1, with model version 2; this epiclick reads up to 1: upgrade"
+    forge(saved, lambda note: note.update(schema_version=3, epiclick_version="9.1", kind=None))
+    said = "written by epiclick 9.1, with model version 3; this epiclick reads up to 2: upgrade"
     assert_refused(saved, said, "upgrade")
+
+
+def first(note: dict[str, Any]) -> None:
+    """Make a note of version 1."""
+    note.update(schema_version=1)
+    del note["posterior"]
+
+
+def test_the_first_version_is_read_still(saved: Path, tmp_path: Path) -> None:
+    forge(saved, first)
+    assert_same(load_model(saved), with_features())
+    save_model(pointwise(), tmp_path / "pointwise")
+    forge(tmp_path / "pointwise", first)
+    assert_same(load_model(tmp_path / "pointwise"), pointwise())
+
+
+def test_a_first_version_that_means_something_else_today_is_refused(saved_items: Path) -> None:
+    """Where position bias is a point, confidence of relevance is another function since."""
+    forge(saved_items, first)
+    said = "model version 1, in which confidence of relevance was another function"
+    assert_refused(saved_items, said, "Fit and save it again")
 
 
 @pytest.mark.parametrize("version", [0, -1, True, 1.0, "1", None])
@@ -100,6 +129,11 @@ def test_a_lost_or_changed_file_is_said(name: str, saved_items: Path) -> None:
     assert_refused(saved_items, f"lacks the file {name}")
     file.mkdir()
     assert_refused(saved_items, f"lacks the file {name}")
+
+
+@pytest.mark.parametrize("name", [POSTERIOR, MEMBERS])
+def test_a_lost_or_changed_file_of_how_sure_a_model_is(name: str, saved_members: Path) -> None:
+    test_a_lost_or_changed_file_is_said(name, saved_members)
 
 
 @pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "items.safetensors/../x"])

@@ -12,10 +12,17 @@ from epiclick.data.scaler import FeatureScaler
 from epiclick.errors import InputError
 from epiclick.models.fitted import FeatureSpec, FittedPBM, QuerySets
 from epiclick.models.parameters import Parameters, from_arrays, to_arrays
-from epiclick.models.position import BetaLookup
+from epiclick.models.position import BetaLookup, PointLookup
 from epiclick.models.soundness import check_sound
 
-from .conftest import each_model, pointwise, with_features, without_features
+from .conftest import (
+    each_model,
+    pointwise,
+    with_features,
+    with_members,
+    with_posterior,
+    without_features,
+)
 
 F32 = np.float32
 
@@ -123,6 +130,75 @@ def test_items_that_do_not_fit_are_said(change: dict[str, Any], said: str) -> No
     model = without_features()
     assert model.items is not None
     assert_unsound(replace(model, items=replace(model.items, **change)), said)
+
+
+SIZE = 3 + 5 * 2  # of the posterior: contexts but the anchor, last layer of 4 + 1 by 2
+SKEW = np.eye(SIZE) + np.eye(SIZE, k=1)
+NEGATIVE = np.diag(np.r_[np.ones(SIZE - 1), -1e-6])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"mode": np.zeros(SIZE + 1)}, r"posterior.mode has shape \(14,\), not \(13,\)"),
+        ({"bayes": np.eye(SIZE - 1)}, r"posterior.bayes has shape \(12, 12\), not \(13, 13\)"),
+        ({"robust": np.ones(SIZE)}, r"posterior.robust has shape \(13,\)"),
+        ({"samples": np.zeros((0, SIZE))}, r"posterior.samples has shape \(0, 13\)"),
+        ({"samples": np.array(1.0)}, r"posterior.samples has shape \(\)"),
+        ({"samples": np.full((2, SIZE), np.nan)}, "posterior.samples must be finite.*26 values"),
+        ({"mode": np.zeros(SIZE, int)}, "posterior.mode is int64"),
+        ({"bayes": np.full((SIZE, SIZE), np.inf)}, "posterior.bayes must be finite"),
+        ({"bayes": SKEW}, "posterior.bayes is not symmetric"),
+        ({"robust": NEGATIVE}, "posterior.robust is no covariance"),
+    ],
+)
+def test_posteriors_that_do_not_fit_are_said(change: dict[str, Any], said: str) -> None:
+    model = with_posterior()
+    assert model.posterior is not None
+    assert_unsound(replace(model, posterior=replace(model.posterior, **change)), said)
+
+
+def test_eigenvalues_below_0_by_rounding_alone_are_let_pass() -> None:
+    model = with_posterior()
+    assert model.posterior is not None
+    rounded = np.diag(np.r_[np.ones(SIZE - 1), -1e-15])
+    for robust in (rounded, np.zeros((SIZE, SIZE)), 1e-200 * np.eye(SIZE)):
+        check_sound(replace(model, posterior=replace(model.posterior, robust=robust)), "m", "")
+
+
+def test_the_size_of_a_posterior_depends_on_the_anchor() -> None:
+    assert_unsound(replace(with_posterior(), anchor=None), r"\(13,\), not \(14,\)")
+
+
+def test_a_posterior_is_of_points() -> None:
+    model = replace(with_features(), posterior=with_posterior().posterior)
+    assert_unsound(model, "a posterior needs position bias as points")
+
+
+@pytest.mark.parametrize(
+    ("arrays", "said"),
+    [
+        (
+            {"relevance.0.weight": np.zeros((4, 2), F32)},
+            r"member 1 has shape \(4, 2\), not \(3, 2\)",
+        ),
+        ({"relevance.0.bias": np.zeros(2)}, "bias is float64 in member 1 and float32 in member 0"),
+        ({"position.logit": np.array([0, np.nan, 0])}, "logit of member 1 must be finite"),
+        ({"relevance.1.weight": np.eye(2), "relevance.1.bias": np.ones(2)}, "not the model's own"),
+    ],
+)
+def test_members_that_do_not_fit_are_said(arrays: dict[str, np.ndarray], said: str) -> None:
+    model = with_members()
+    other = from_arrays({**to_arrays(model.members[1]), **arrays})
+    assert_unsound(replace(model, members=(model.members[0], other)), said)
+
+
+def test_a_first_member_of_another_kind_is_said() -> None:
+    model = with_members()
+    deeper = Parameters(
+        (*model.parameters.layers, *model.parameters.layers), PointLookup(np.ones(3))
+    )
+    assert_unsound(replace(model, members=(deeper, *model.members)), "member 0 has the arrays")
 
 
 def test_all_that_is_wrong_is_said_at_once() -> None:

@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from epiclick.models.storage import check_replaceable, load_model, save_model
 
 from .conftest import (
     ITEMS,
+    MEMBERS,
+    POSTERIOR,
     QUERIES,
     WEIGHTS,
     assert_refused,
@@ -35,6 +38,8 @@ from .conftest import (
     put,
     sign,
     with_features,
+    with_members,
+    with_posterior,
     without_features,
 )
 
@@ -62,6 +67,8 @@ def test_the_comparison_of_models_can_fail() -> None:
         replace(model, settings={**model.settings, "hidden": [5, 4]}),
         replace(model, queries=QuerySets(model.queries.train, model.queries.train)),
         replace(model, training=replace(model.training, history=history([-0.3, -0.2, -0.26]))),
+        replace(model, members=(model.parameters,)),
+        replace(model, posterior=with_posterior().posterior),
     ):
         with pytest.raises(AssertionError):
             assert_same(model, other)
@@ -94,7 +101,7 @@ def test_a_model_or_an_empty_folder_is_replaced(tmp_path: Path) -> None:
     save_model(with_features(), folder)
     assert set(contents(folder)) == {"model.json", WEIGHTS, QUERIES}
     assert_same(load_model(folder), with_features())
-    forge(folder, lambda note: note.update(schema_version=2))
+    forge(folder, lambda note: note.update(schema_version=3))
     save_model(pointwise(), folder)
     assert_same(load_model(folder), pointwise())
     assert os.listdir(tmp_path) == ["model"]
@@ -251,6 +258,32 @@ def test_it_is_said_which_part_is_damaged(saved_items: Path) -> None:
         (saved_items / name).write_bytes(content)
     forge(saved_items, put("kind", value=3))
     assert_refused(saved_items, r"model\.json is damaged: 'kind' is of the wrong type")
+
+
+def test_a_posterior_that_the_note_does_not_tell_of_is_said(saved_members: Path) -> None:
+    forge(saved_members, put("posterior", value=None))
+    assert_refused(saved_members, r"model\.json is damaged: 'posterior' is of the wrong type")
+
+
+@pytest.mark.parametrize("name", [POSTERIOR, MEMBERS])
+def test_damage_to_how_sure_a_model_is_is_found(name: str, saved_members: Path) -> None:
+    rng = np.random.default_rng(3)
+    content = (saved_members / name).read_bytes()
+    start = int.from_bytes(content[:8], "little") + 8
+    for _ in range(100):
+        # first as it happens, then vouched for and aimed at the header
+        (saved_members / name).write_bytes(damage(content, rng))
+        try:
+            assert_same(load_model(saved_members), with_members())
+        except InputError as error:
+            assert name in str(error)  # noqa: PT017
+        (saved_members / name).write_bytes(damage(content[:start], rng) + content[start:])
+        forge(saved_members)
+        with suppress(InputError):
+            load_model(saved_members)
+        (saved_members / name).write_bytes(content)
+        forge(saved_members)
+    assert_same(load_model(saved_members), with_members())
 
 
 def test_parts_that_do_not_fit_together_are_said(saved_items: Path) -> None:

@@ -49,6 +49,24 @@ def test_quantiles_have_their_probability(cases) -> None:
     assert worst_error(cases) < 1e-6
 
 
+def test_the_distribution_function_is_that_of_the_closed_form(cases) -> None:
+    alpha, beta, clicks, unclicked = cases
+    known = HeadPosterior(1 - THETA, alpha + clicks, beta, unclicked)
+    rng = np.random.default_rng(2)
+    zeta = np.stack([np.full(300, 0.3), rng.random(300), 10 ** rng.uniform(-12, -1, 300)])
+    found = np.stack([known.cdf(each) for each in zeta])
+    assert ((found > 0.01) & (found < 0.99)).sum() > 150
+    np.testing.assert_allclose(found, exact_cdf(*cases, zeta), atol=1e-6)
+    ends = known.quantiles(ENDS)
+    held = (ends > 1e-290) & (ends < 1 - 1e-6)  # by float64
+    below = np.stack([known.cdf(end) for end in ends])
+    np.testing.assert_allclose(
+        below[held], np.broadcast_to(ENDS[:, None], ends.shape)[held], atol=1e-6
+    )
+    assert np.all(known.cdf(np.ones(300)) == 1)
+    assert np.all(known.cdf(np.zeros(300)) < 1)
+
+
 def test_fewer_nodes_would_be_noticed(cases, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control."""
     monkeypatch.setattr(heads, "NODES", 32)

@@ -39,6 +39,15 @@ def test_distribution_function_and_density_are_those_of_the_components(width: in
     np.testing.assert_allclose(density, (up - down) / (2 * step), rtol=1e-5, atol=1e-9)
 
 
+def test_the_distribution_function_at_relevances() -> None:
+    mixed = mixture(11, 300, 16)
+    zeta = np.random.default_rng(12).random(300)
+    expected = (mixed.weights * betainc(mixed.alphas, mixed.betas, zeta[:, None])).sum(axis=1)
+    np.testing.assert_allclose(mixed.cdf(zeta), expected, rtol=1e-9, atol=1e-12)
+    assert np.all(mixed.cdf(np.ones(300)) == 1)
+    assert np.all((mixed.cdf(np.zeros(300)) >= 0) & (mixed.cdf(np.zeros(300)) < 1))
+
+
 @pytest.mark.parametrize("probability", [1e-6, 0.05, 0.5, 0.95, 0.9999])
 def test_quantiles_have_their_probability(probability: float) -> None:
     mixed = mixture(3, 2000, 16)

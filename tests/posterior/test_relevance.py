@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 from scipy.integrate import cumulative_simpson
-from scipy.special import log_expit
+from scipy.special import expit, log_expit, logit
 
 from epiclick.data.counts import ClickCounts
 from epiclick.errors import InputError
@@ -145,6 +145,102 @@ def test_with_every_display_looked_at_it_is_the_conjugate_beta(most: int) -> Non
         np.testing.assert_allclose(end[~held], quantile[~held], atol=1e-6)
         if few:
             np.testing.assert_allclose(end[held], quantile[held], rtol=1e-12)
+
+
+def drawn(seed: int, pairs: int, most: int, draws: int = 16) -> tuple:
+    """Counts, and theta and priors that differ between draws as much as in small logs."""
+    rng = np.random.default_rng(seed)
+    half = rng.normal(0, 0.3, (draws // 2, CONTEXTS))
+    theta = expit(logit(np.minimum(THETA, 0.999)) + np.r_[half, -half])
+    theta[:, 0] = 1
+    shift = rng.normal(0, 0.4, (draws // 2, pairs))
+    mean = expit(rng.normal(-1, 1, pairs) + np.r_[shift, -shift])
+    confidence = 1 + 5 * np.exp(rng.normal(0, 0.3, (draws, pairs)))
+    total = np.exp(rng.uniform(0, np.log(most), pairs)).astype(int)
+    displays = rng.multinomial(total, rng.dirichlet(np.full(CONTEXTS, 0.3), pairs))
+    clicks = rng.binomial(displays, theta[0] * mean[0][:, None])
+    return counts_of(displays, clicks), theta, mean * confidence, (1 - mean) * confidence
+
+
+def sampled(counts: ClickCounts, theta, alpha, beta, pair: int) -> tuple[np.ndarray, np.ndarray]:
+    """A grid of zeta and its probabilities, averaged over draws, at logits with a long tail."""
+    displays, clicks = (each[0] for each in counts.dense(np.array([pair])))
+    step = np.linspace(-8, 4.2, 20_001)
+    u = np.sinh(step)
+    zeta = expit(u)
+    weights = np.zeros(len(u))
+    for bias, a, b in zip(theta, alpha[:, pair], beta[:, pair], strict=True):
+        log_g = (a + clicks.sum()) * log_expit(u) + b * log_expit(-u)
+        log_g = log_g + np.log1p(-bias * zeta[:, None] * (1 - 1e-15)) @ (displays - clicks)
+        g = np.exp(log_g - log_g.max()) * np.cosh(step)
+        weights += g / g.sum() / len(theta)
+    return zeta, weights
+
+
+@pytest.mark.parametrize(("most", "heads"), [(16, False), (400, True)])
+def test_draws_are_averaged_as_by_brute_force(most: int, heads: bool) -> None:
+    counts, theta, alpha, beta = drawn(20, 150, most)
+    displays, clicks = counts.dense()
+    assert ((displays - clicks).sum(axis=1).max() > SWITCH_OVER) == heads
+    found = item_posterior(counts, theta, 1 - theta, alpha, beta, 0.9, above=0.3)
+    # the controls: the parameters' mean alone, and the Beta of the average's moments
+    centre = theta.mean(axis=0), alpha.mean(axis=0), beta.mean(axis=0)
+    alone = posterior(counts, *centre[1:], centre[0])
+    matched = found.betas.interval(0.9)
+    errors = np.empty((4, len(counts), 2))
+    for i in range(len(counts)):
+        zeta, weights = sampled(counts, theta, alpha, beta, i)
+        mean = (weights * zeta).sum()
+        variance = (weights * (zeta - mean) ** 2).sum()
+        assert found.mean[i] == pytest.approx(mean, rel=1e-5)
+        assert found.variance[i] == pytest.approx(variance, rel=1e-4)
+        cdf = np.cumsum(weights) - weights / 2
+        for j, ends in enumerate([(found.low, found.high), (alone.low, alone.high), matched]):
+            below = np.interp([ends[0][i], ends[1][i]], zeta, cdf)
+            errors[j, i] = abs(below - [0.05, 0.95])
+        errors[3, i] = abs(1 - np.interp(0.3, zeta, cdf) - found.above[i])
+    own, of_alone, of_matched, above = (np.quantile(each, 0.95) for each in errors)
+    assert own < 0.005
+    assert above < 0.005
+    assert errors[0].max() < 0.02
+    assert of_alone > 0.015
+    assert of_matched > 0.01
+
+
+def test_equal_draws_are_one_draw() -> None:
+    counts, alpha, beta = simulated(21, 200, 300)
+    one = posterior(counts, alpha, beta, above=0.2)
+    theta, a, b = (np.tile(v, (4, 1)) for v in (THETA, alpha, beta))
+    four = item_posterior(counts, theta, 1 - theta, a, b, 0.9, above=0.2)
+    np.testing.assert_allclose(four.mean, one.mean, rtol=1e-10)
+    np.testing.assert_allclose(four.variance, one.variance, rtol=1e-6)
+    np.testing.assert_allclose(four.above, one.above, atol=1e-6)
+    held = (one.low > 1e-12) & (one.high < 1 - 1e-6)
+    assert held.sum() > 80
+    np.testing.assert_allclose(four.low[held], one.low[held], rtol=1e-4)
+    np.testing.assert_allclose(four.high[held], one.high[held], rtol=1e-4)
+
+
+def test_one_prior_for_all_draws_of_bias_will_do() -> None:
+    counts, theta, alpha, beta = drawn(22, 60, 30)
+    one = item_posterior(counts, theta, 1 - theta, alpha[0], beta[0], 0.9)
+    tiled = (np.tile(v[0], (len(theta), 1)) for v in (alpha, beta))
+    np.testing.assert_allclose(
+        arrays(one), arrays(item_posterior(counts, theta, 1 - theta, *tiled, 0.9)), rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("most", [16, 3000])
+def test_the_probability_above_is_that_of_the_conjugate_beta(most: int) -> None:
+    counts, alpha, beta = simulated(23, 200, most)
+    displays, clicks = counts.dense()
+    found = posterior(counts, alpha, beta, np.ones(CONTEXTS), above=0.1)
+    expected = stats.beta.sf(
+        0.1, alpha + clicks.sum(axis=1), beta + (displays - clicks).sum(axis=1)
+    )
+    assert ((expected > 0.01) & (expected < 0.99)).sum() > 40
+    np.testing.assert_allclose(found.above, expected, atol=1e-6)
+    assert posterior(counts, alpha, beta).above is None
 
 
 def test_order_and_chunks_and_parts_change_nothing() -> None:

@@ -72,12 +72,46 @@ def quadrature_moments(
 ) -> tuple[jax.Array, jax.Array]:
     """Mean and variance of relevance given the clicks: (pairs,) each."""
     alpha, beta = alpha.astype(rest.dtype), beta.astype(rest.dtype)
-    at, log_terms = _terms(_integrand(rest, alpha, beta, clicks, unclicked), nodes)
-    weights = jax.nn.softmax(log_terms, axis=0)
-    mean, mean_other = (weights * at.zeta).sum(axis=0), (weights * at.other).sum(axis=0)
+    at = posterior_nodes(rest, alpha, beta, clicks, unclicked, nodes)
+    mean, mean_other = (at.weights * at.zeta).sum(axis=0), (at.weights * at.other).sum(axis=0)
     # deviations of the smaller one, whose digits are not spent on a leading 0.999...
     deviation = jnp.where(mean < mean_other, at.zeta - mean, at.other - mean_other)
-    return mean, (weights * deviation**2).sum(axis=0)
+    return mean, (at.weights * deviation**2).sum(axis=0)
+
+
+class PosteriorNodes(NamedTuple):
+    """Values of relevance and their probabilities given the clicks: (nodes, pairs) each.
+
+    Attributes:
+        log_likelihood: (pairs,) of the clicks, but for the factors theta_k^M_k.
+        weights: probabilities.
+        zeta: relevance.
+        other: 1 - zeta.
+        log_zeta: logarithm of zeta.
+        log_other: logarithm of 1 - zeta.
+    """
+
+    log_likelihood: jax.Array
+    weights: jax.Array
+    zeta: jax.Array
+    other: jax.Array
+    log_zeta: jax.Array
+    log_other: jax.Array
+
+
+def posterior_nodes(
+    rest: jax.Array,
+    alpha: jax.Array,
+    beta: jax.Array,
+    clicks: jax.Array,
+    unclicked: jax.Array,
+    nodes: int = NODES,
+) -> PosteriorNodes:
+    """A discrete distribution whose expectations are those of relevance given the clicks."""
+    at, log_terms = _terms(_integrand(rest, alpha, beta, clicks, unclicked), nodes)
+    log_integral = jax.nn.logsumexp(log_terms, axis=0)
+    weights = jnp.exp(log_terms - log_integral)
+    return PosteriorNodes(log_integral - _log_beta(alpha, beta), weights, *at)
 
 
 class _Integrand(NamedTuple):

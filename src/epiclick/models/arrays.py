@@ -1,4 +1,4 @@
-"""The arrays of a model as safetensors: its weights, the queries it saw, the items it knows."""
+"""The arrays of a model as safetensors: weights, queries it saw, items it knows, how sure it is."""
 
 import numpy as np
 import pyarrow as pa
@@ -6,9 +6,10 @@ from safetensors.numpy import load, save
 
 from epiclick.models.fitted import FittedPBM, Items, QuerySets
 from epiclick.models.parameters import Parameters, from_arrays, to_arrays
-from epiclick.models.seal import ITEMS, QUERIES, WEIGHTS
+from epiclick.models.seal import ITEMS, MEMBERS, POSTERIOR, QUERIES, WEIGHTS
 
 ITEM_NUMBERS = ("alpha", "beta", "low", "high")
+POSTERIOR_ARRAYS = ("mode", "bayes", "robust")
 
 Arrays = dict[str, np.ndarray]
 
@@ -23,12 +24,44 @@ def pack(fitted: FittedPBM) -> dict[str, bytes]:
     if items is not None:
         ids = _pack_ids("query_id", items.query_id) | _pack_ids("doc_id", items.doc_id)
         files[ITEMS] = ids | {name: np.asarray(getattr(items, name)) for name in ITEM_NUMBERS}
+    if fitted.posterior is not None:
+        files[POSTERIOR] = {name: getattr(fitted.posterior, name) for name in POSTERIOR_ARRAYS}
+        if fitted.posterior.samples is not None:
+            files[POSTERIOR]["samples"] = fitted.posterior.samples
+    if fitted.members:
+        each = [to_arrays(member) for member in fitted.members]
+        files[MEMBERS] = {name: np.stack([arrays[name] for arrays in each]) for name in each[0]}
     return {name: save(_contiguous(arrays)) for name, arrays in files.items()}
 
 
 def unpack_parameters(content: bytes) -> Parameters:
     """Network and position lookup; raises one of MALFORMED where the file holds others."""
+    return _parameters(load(content))
+
+
+def unpack_members(content: bytes) -> tuple[Parameters, ...]:
+    """Networks and lookups, stacked in the file; raises as `unpack_parameters` does."""
     arrays = load(content)
+    sizes = {array.shape[:1] for array in arrays.values()}
+    if len(sizes) != 1 or sizes & {(), (0,)}:
+        raise ValueError("its arrays are not those of as many members, one or more")
+    ((count,),) = sizes
+    return tuple(
+        _parameters({name: array[i] for name, array in arrays.items()}) for i in range(count)
+    )
+
+
+def unpack_posterior(content: bytes) -> Arrays:
+    """Arrays of a posterior by name; raises as `unpack_parameters` does."""
+    arrays = load(content)
+    known = {name: arrays.pop(name) for name in POSTERIOR_ARRAYS}
+    if "samples" in arrays:
+        known["samples"] = arrays.pop("samples")
+    _none_left(arrays)
+    return known
+
+
+def _parameters(arrays: Arrays) -> Parameters:
     parameters = from_arrays(arrays)
     if to_arrays(parameters).keys() != arrays.keys():
         raise ValueError(f"it holds the arrays {', '.join(sorted(arrays))}")

@@ -11,6 +11,7 @@ import pyarrow as pa
 from epiclick.data.log import LogOptions
 from epiclick.data.scaler import FeatureScaler
 from epiclick.models.parameters import Parameters
+from epiclick.models.uncertainty import ParameterPosterior
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +75,8 @@ class TrainingSummary:
         best_epoch: the one whose parameters were kept.
         seconds: time it took.
         log_likelihood: per display, of the held-out pairs, or of the training pairs without any.
-        history: one row per epoch: epoch, log_likelihood, validation, zero_gradients, seconds.
+        history: one row per epoch: epoch, log_likelihood, validation, zero_gradients, seconds, and
+            of an ensemble members_log_likelihood, members_validation, the means over its members.
         checks: what the checks of data and fit found: `chi2_per_df`, `identifiability`, ...
         warnings: what the user should know, in words.
     """
@@ -106,6 +108,9 @@ class FittedPBM:
         queries: whose clicks were used.
         items: relevance of the training pairs, for models without features.
         training: how the fit came about.
+        posterior: how sure the fit is of position bias and the network's last layer; None for the
+            paper's estimators and for pointwise models.
+        members: an ensemble, each trained on a bootstrap of the queries; none unless asked for.
     """
 
     kind: str
@@ -118,3 +123,5 @@ class FittedPBM:
     queries: QuerySets
     items: Items | None
     training: TrainingSummary
+    posterior: ParameterPosterior | None = None
+    members: tuple[Parameters, ...] = ()

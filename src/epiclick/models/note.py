@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
+
 from epiclick.data.log import LogOptions
 from epiclick.data.scaler import FeatureScaler
 from epiclick.models.fitted import FeatureSpec, FittedPBM, Items, QuerySets, TrainingSummary
@@ -15,6 +17,7 @@ from epiclick.models.note_tables import (
 )
 from epiclick.models.note_values import get, plain, real, stored_real, texts, tuples
 from epiclick.models.parameters import Parameters
+from epiclick.models.uncertainty import ParameterPosterior
 
 COUNTS = ("pairs", "displays", "clicks", "epochs", "best_epoch")
 
@@ -29,11 +32,17 @@ def describe(fitted: FittedPBM) -> dict[str, Any]:
         "features": None if fitted.features is None else _describe_features(fitted.features),
         "options": fitted.options.to_dict(),
         "training": _describe_training(fitted.training),
+        "posterior": None if fitted.posterior is None else _describe_posterior(fitted.posterior),
     }
 
 
 def rebuild(
-    note: Mapping[str, Any], parameters: Parameters, queries: QuerySets, items: Items | None
+    note: Mapping[str, Any],
+    parameters: Parameters,
+    queries: QuerySets,
+    items: Items | None,
+    posterior: Mapping[str, np.ndarray] | None = None,
+    members: tuple[Parameters, ...] = (),
 ) -> FittedPBM:
     """The model that `describe` described; raises one of MALFORMED where that cannot be.
 
@@ -51,6 +60,8 @@ def rebuild(
         queries=queries,
         items=items,
         training=_training(get(note, "training", dict)),
+        posterior=None if posterior is None else _posterior(note, posterior),
+        members=members,
     )
 
 
@@ -91,4 +102,22 @@ def _training(stored: Mapping[str, Any]) -> TrainingSummary:
         history=read_history(get(stored, "history_types", dict), get(stored, "history", list)),
         checks=get(stored, "checks", dict),
         warnings=texts(stored, "warnings"),
+    )
+
+
+def _describe_posterior(posterior: ParameterPosterior) -> dict[str, Any]:
+    k = posterior.pareto_k
+    return {
+        "pareto_k": None if k is None else stored_real(k),
+        "gradient": stored_real(posterior.gradient),
+    }
+
+
+def _posterior(note: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> ParameterPosterior:
+    stored = get(note, "posterior", dict)
+    k = stored["pareto_k"]
+    return ParameterPosterior(
+        **arrays,
+        pareto_k=None if k is None else real(k),
+        gradient=real(stored["gradient"]),
     )

@@ -14,6 +14,11 @@ class Parameters(NamedTuple):
     layers: Layers
     position: BetaLookup | PointLookup
 
+    @property
+    def smooth(self) -> bool:
+        """Whether the confidence of relevance is smooth; see `models.relevance`."""
+        return isinstance(self.position, PointLookup)
+
 
 def to_arrays(parameters: Parameters) -> dict[str, np.ndarray]:
     """The parameters under names that a file can hold."""

@@ -48,7 +48,7 @@ def init_points(click_rate: np.ndarray, anchor: int | None) -> PointLookup:
 
 def position_betas(lookup: BetaLookup, xp: ModuleType) -> tuple[Any, Any]:
     """alpha and beta, each (contexts,) float64."""
-    return betas_of(lookup.mean_logit, lookup.confidence, xp)
+    return betas_of(lookup.mean_logit, lookup.confidence, xp, smooth=False)
 
 
 def position_points(lookup: PointLookup, anchor: int | None, xp: ModuleType) -> tuple[Any, Any]:

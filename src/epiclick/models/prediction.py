@@ -1,10 +1,10 @@
 """Answers of a fitted model, with numpy and scipy alone."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 
 from epiclick.beta import Beta
@@ -12,9 +12,12 @@ from epiclick.data.counts import ClickCounts
 from epiclick.data.features import FeatureTable
 from epiclick.data.matching import locate_rows
 from epiclick.errors import InputError, InputWarning, Problem, did_you_mean
-from epiclick.models.fitted import FittedPBM
+from epiclick.models.averaging import bias_by, networks_of, relevance_by
+from epiclick.models.fitted import FittedPBM, Items
 from epiclick.models.position import BetaLookup, position_betas, position_points
-from epiclick.models.relevance import exposure, relevance_betas, relevance_points
+from epiclick.models.relevance import exposure
+from epiclick.models.uncertainty import parameter_draws
+from epiclick.network import Layers
 
 CHUNK = 131_072  # pairs at once
 
@@ -33,31 +36,6 @@ def mean_bias(fitted: FittedPBM) -> tuple[np.ndarray, np.ndarray]:
         return betas.alpha / total, betas.beta / total
     assert not isinstance(fitted.parameters.position, BetaLookup)
     return position_points(fitted.parameters.position, fitted.anchor, np)
-
-
-def position_bias_table(fitted: FittedPBM, level: float) -> pd.DataFrame:
-    """Context columns, mean, low, high, and the same relative to the anchor (or the first)."""
-    table = fitted.contexts.to_pandas()
-    mean, _ = mean_bias(fitted)
-    first = fitted.anchor if fitted.anchor is not None else 0
-    betas = bias_betas(fitted)
-    if betas is None:
-        low = high = relative_low = relative_high = np.full(len(mean), np.nan)
-    else:
-        low, high = betas.interval(level)
-        relative_low, relative_high = _ratio_interval(betas, first, level)
-    table["mean"], table["low"], table["high"] = mean, low, high
-    table["relative"] = mean / mean[first]
-    table["relative_low"], table["relative_high"] = relative_low, relative_high
-    return table
-
-
-def _ratio_interval(betas: Beta, first: int, level: float) -> tuple[np.ndarray, np.ndarray]:
-    """Central interval of theta_k / theta_first for independent Betas, from 100,000 samples."""
-    log_theta, _ = betas.sample_logs(np.random.default_rng(0), 100_000)
-    ratio = np.exp(log_theta - log_theta[:, first : first + 1])
-    low, high = np.quantile(ratio, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    return low, high
 
 
 def contexts_of(fitted: FittedPBM, contexts: pa.Table, *, warn: bool = True) -> np.ndarray:
@@ -143,46 +121,58 @@ def columns_of(fitted: FittedPBM, features: FeatureTable) -> np.ndarray | None:
 
 
 def relevance_of_rows(
-    fitted: FittedPBM, features: FeatureTable, rows: np.ndarray
+    fitted: FittedPBM, networks: Sequence[Layers], features: FeatureTable, rows: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """alpha and beta of chunk after chunk of feature rows; relevance and 1 - it if pointwise."""
+    """alpha and beta by every network, (networks, rows) each, of chunk after chunk of feature rows.
+
+    A pointwise model gives relevance and 1 - relevance.
+    """
     assert fitted.features is not None
     columns = columns_of(fitted, features)
-    predict = relevance_betas if fitted.kind == "EpistemicPBM" else relevance_points
     for start in range(0, len(rows), CHUNK):
         raw = features.rows(rows[start : start + CHUNK])
         x = fitted.features.scaler.transform(raw if columns is None else raw[:, columns])
-        yield predict(fitted.parameters.layers, x, np)
+        yield relevance_by(fitted, networks, x)
 
 
 def relevance_of(fitted: FittedPBM, counts: ClickCounts) -> tuple[np.ndarray, np.ndarray]:
-    """alpha and beta of the pairs of counts before their own clicks, (pairs,) each.
+    """alpha and beta of the pairs of counts by the model's own parameters, (pairs,) each."""
+    alpha, beta = relevance_of_pairs(fitted, [fitted.parameters.layers], counts)
+    return alpha[0], beta[0]
+
+
+def relevance_of_pairs(
+    fitted: FittedPBM, networks: Sequence[Layers], counts: ClickCounts
+) -> tuple[np.ndarray, np.ndarray]:
+    """alpha and beta of pairs before their own clicks by every network, (networks, pairs) each.
 
     A pointwise model gives relevance and 1 - relevance. A model without features judges by where
     the pairs were shown.
     """
     if fitted.features is None:
-        return _relevance_by_exposure(fitted, counts)
+        return _relevance_by_exposure(fitted, networks, counts)
     if counts.features is None or counts.feature_row is None:
         raise InputError(
             "the model was trained with features, and the log comes without; give them with "
             "--features (in Python: read_log(..., features=...))"
         )
-    parts = list(relevance_of_rows(fitted, counts.features, counts.feature_row))
-    first, second = (np.concatenate(part) for part in zip(*parts, strict=True))
+    parts = list(relevance_of_rows(fitted, networks, counts.features, counts.feature_row))
+    if not parts:
+        return np.empty((len(networks), 0)), np.empty((len(networks), 0))
+    first, second = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
     return first, second
 
 
-def _relevance_by_exposure(fitted: FittedPBM, counts: ClickCounts) -> tuple[np.ndarray, np.ndarray]:
+def _relevance_by_exposure(
+    fitted: FittedPBM, networks: Sequence[Layers], counts: ClickCounts
+) -> tuple[np.ndarray, np.ndarray]:
     known = contexts_of(fitted, counts.contexts, warn=False)
-    alpha, beta = np.empty(len(counts)), np.empty(len(counts))
+    alpha, beta = (np.empty((len(networks), len(counts))) for _ in range(2))
     for start in range(0, len(counts), CHUNK):
         pairs = np.arange(start, min(start + CHUNK, len(counts)))
         displays = np.zeros((len(pairs), len(fitted.contexts)))
         displays[:, known[known >= 0]] = counts.dense(pairs)[0][:, known >= 0]
-        alpha[pairs], beta[pairs] = relevance_betas(
-            fitted.parameters.layers, exposure(displays), np
-        )
+        alpha[:, pairs], beta[:, pairs] = relevance_by(fitted, networks, exposure(displays))
     return alpha, beta
 
 
@@ -193,41 +183,66 @@ def relevance_before(fitted: FittedPBM, counts: ClickCounts) -> tuple[np.ndarray
     """
     one, other = relevance_of(fitted, counts)
     if fitted.items is not None:
-        row = locate_rows(
-            {"query_id": counts.query_id, "doc_id": counts.doc_id},
-            {"query_id": fitted.items.query_id, "doc_id": fitted.items.doc_id},
-        )
-        known = row >= 0
-        one = np.where(known, fitted.items.alpha[row], one)
-        other = np.where(known, fitted.items.beta[row], other)
+        row = _known_items(fitted.items, counts)
+        one = np.where(row >= 0, fitted.items.alpha[row], one)
+        other = np.where(row >= 0, fitted.items.beta[row], other)
     return one, other
 
 
+def _known_items(items: Items, counts: ClickCounts) -> np.ndarray:
+    """(pairs,) row of each pair among the items of the training log, -1 for others."""
+    return locate_rows(
+        {"query_id": counts.query_id, "doc_id": counts.doc_id},
+        {"query_id": items.query_id, "doc_id": items.doc_id},
+    )
+
+
 def click_probabilities(fitted: FittedPBM, counts: ClickCounts) -> np.ndarray:
-    """Probability of a click at each entry of the counts: E[theta] E[zeta]; (entries,)."""
-    theta, _ = bias_at(fitted, counts.contexts)
-    alpha, beta = relevance_before(fitted, counts)
-    return theta[counts.context] * (alpha / (alpha + beta))[counts.pair]
+    """Probability of a click at each entry of the counts, E[theta zeta]; (entries,).
 
-
-def relevance_frames(
-    fitted: FittedPBM, features: FeatureTable, level: float
-) -> Iterator[pd.DataFrame]:
-    """query_id, doc_id, mean, low, high, alpha, beta of the features' rows, chunk after chunk."""
-    if fitted.features is None:
-        raise InputError(
-            "the model was trained without features, so it cannot predict from them; ask for the "
-            "items of its log, or give clicks"
+    Over draws of the parameters jointly, as what raises theta in them lowers zeta. For items known
+    by their clicks in training it is E[theta] E[zeta].
+    """
+    draws = parameter_draws(fitted)
+    networks = networks_of(draws)
+    if len(networks) == 1:
+        theta, _ = bias_at(fitted, counts.contexts)
+        alpha, beta = relevance_before(fitted, counts)
+        return theta[counts.context] * (alpha / (alpha + beta))[counts.pair]
+    theta, _ = bias_by(fitted, draws, contexts_of(fitted, counts.contexts))
+    chance = np.empty(len(counts.pair))
+    for start, stop, part in chunks_of(counts, CHUNK):
+        alpha, beta = relevance_of_pairs(fitted, networks, part)
+        mean = alpha / (alpha + beta)
+        chance[start:stop] = sum(
+            theta[j, part.context] * mean[j, part.pair] for j in range(len(draws))
         )
-    start = 0
-    for first, second in relevance_of_rows(fitted, features, np.arange(len(features))):
-        keys = features.keys.slice(start, len(first))
-        start += len(first)
-        frame = pd.DataFrame({name: keys[name].to_pandas() for name in ("query_id", "doc_id")})
-        if fitted.kind == "PointwisePBM":
-            nothing = np.full(len(first), np.nan)
-            yield frame.assign(mean=first, low=nothing, high=nothing, alpha=nothing, beta=nothing)
-        else:
-            low, high = Beta(first, second).interval(level)
-            mean = first / (first + second)
-            yield frame.assign(mean=mean, low=low, high=high, alpha=first, beta=second)
+    chance /= len(draws)
+    if fitted.items is not None:
+        items, row = fitted.items, _known_items(fitted.items, counts)[counts.pair]
+        mean = (items.alpha / (items.alpha + items.beta))[row]
+        chance = np.where(row >= 0, theta.mean(axis=0)[counts.context] * mean, chance)
+    return chance
+
+
+def chunks_of(counts: ClickCounts, size: int) -> Iterator[tuple[int, int, ClickCounts]]:
+    """The counts some pairs at a time, each with where its entries begin and end."""
+    for first in range(0, max(len(counts), 1), size):
+        last = min(first + size, len(counts))
+        start, stop = (int(i) for i in np.searchsorted(counts.pair, [first, last]))
+        yield (
+            start,
+            stop,
+            replace(
+                counts,
+                query_id=counts.query_id.slice(first, last - first),
+                doc_id=counts.doc_id.slice(first, last - first),
+                pair=counts.pair[start:stop] - first,
+                context=counts.context[start:stop],
+                displays=counts.displays[start:stop],
+                clicks=counts.clicks[start:stop],
+                part=None if counts.part is None else counts.part[start:stop],
+                pages=None,
+                feature_row=None if counts.feature_row is None else counts.feature_row[first:last],
+            ),
+        )

@@ -5,6 +5,12 @@ The network's outputs x_1, x_2 are mean and confidence (paper, section 6):
 .. math:: \mu = \sigma(x_1), \quad \nu = |x_2| + 1, \quad \alpha = \mu \nu, \quad
           \beta = (1 - \mu) \nu
 
+The kink of |x| is in the way of a posterior: modes lie on it, where no Gaussian fits. So where
+position bias is a point (`estimator="marginal"`) the confidence is smooth, and the same up to 0.05
+from x_2 = 3 on:
+
+.. math:: \nu = \log(1 + e^{x_2}) + 1.
+
 Without features the network is its last layer alone, and its inputs are where a pair was shown: one
 Beta for all pairs, tilted by the shares of its displays in each context. Were it the same for all,
 rankers would deceive it: they show better items higher up, so that clicks lost to lower positions
@@ -57,10 +63,12 @@ def exposure(displays: np.ndarray) -> np.ndarray:
     return (displays / np.maximum(total, 1)).astype(np.float32)
 
 
-def relevance_betas(layers: Layers[Any], x: Any, xp: ModuleType) -> tuple[Any, Any]:
+def relevance_betas(
+    layers: Layers[Any], x: Any, xp: ModuleType, *, smooth: bool
+) -> tuple[Any, Any]:
     """alpha and beta, each (pairs,) float64, of features (pairs, features)."""
     raw = apply_mlp(layers, x).astype(xp.float64)
-    return betas_of(raw[:, 0], raw[:, 1], xp)
+    return betas_of(raw[:, 0], raw[:, 1], xp, smooth=smooth)
 
 
 def relevance_points(layers: Layers[Any], x: Any, xp: ModuleType) -> tuple[Any, Any]:
@@ -69,9 +77,9 @@ def relevance_points(layers: Layers[Any], x: Any, xp: ModuleType) -> tuple[Any, 
     return probability(raw[:, 0], xp), probability(-raw[:, 0], xp)
 
 
-def betas_of(mean_logit: Any, confidence: Any, xp: ModuleType) -> tuple[Any, Any]:
+def betas_of(mean_logit: Any, confidence: Any, xp: ModuleType, *, smooth: bool) -> tuple[Any, Any]:
     """alpha and beta of a mean in logits and a raw confidence; any shape."""
-    nu = xp.abs(confidence) + 1
+    nu = (xp.logaddexp(0.0, confidence) if smooth else xp.abs(confidence)) + 1
     return probability(mean_logit, xp) * nu, probability(-mean_logit, xp) * nu
 
 

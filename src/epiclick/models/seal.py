@@ -16,11 +16,16 @@ from epiclick.models.damage import MEND, reading
 from epiclick.models.note_values import get
 
 FORMAT = "epiclick model"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""Version 1 had neither a posterior nor members; of it, what means the same today is read."""
+
 NOTE = "model.json"
-WEIGHTS, QUERIES, ITEMS = (f"{name}.safetensors" for name in ("weights", "queries", "items"))
-FILES = (NOTE, WEIGHTS, QUERIES, ITEMS)
-"""All that a model's folder may hold; the last one for models without features only."""
+WEIGHTS, QUERIES, ITEMS, POSTERIOR, MEMBERS = (
+    f"{name}.safetensors" for name in ("weights", "queries", "items", "posterior", "members")
+)
+NEEDED, OPTIONAL = {WEIGHTS, QUERIES}, {ITEMS, POSTERIOR, MEMBERS}
+FILES = {NOTE, *NEEDED, *OPTIONAL}
+"""All that a model's folder may hold."""
 
 GIVE = "Give the folder that save or `epiclick fit --out` wrote."
 
@@ -66,7 +71,7 @@ def read_sealed_note(folder: Path) -> dict[str, Any]:
             raise ValueError("it is not as it was written")
         # no others, such as one in another folder
         listed = get(note, "files", dict)
-        if set(listed) - {ITEMS} != {WEIGHTS, QUERIES}:
+        if set(listed) - OPTIONAL != NEEDED:
             raise ValueError(f"it lists the files {', '.join(listed) or 'none'}"[:200])
     return note
 

@@ -6,10 +6,11 @@ import numpy as np
 import pyarrow as pa
 
 from epiclick.errors import InputError, Problem
-from epiclick.models.arrays import ITEM_NUMBERS
+from epiclick.models.arrays import ITEM_NUMBERS, POSTERIOR_ARRAYS
 from epiclick.models.fitted import FeatureSpec, FittedPBM, Items
-from epiclick.models.parameters import to_arrays
+from epiclick.models.parameters import Parameters, to_arrays
 from epiclick.models.position import BetaLookup, PointLookup
+from epiclick.models.uncertainty import ParameterPosterior
 
 KINDS: Mapping[str, tuple[int, tuple[type, ...]]] = {
     "EpistemicPBM": (2, (BetaLookup, PointLookup)),
@@ -18,6 +19,9 @@ KINDS: Mapping[str, tuple[int, tuple[type, ...]]] = {
 """Outputs of the relevance network and possible position lookups of each kind of model."""
 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+
+ROUNDING = 1e-8
+"""Covariances are symmetric and have no negative eigenvalues up to so much of their size."""
 
 
 def check_sound(fitted: FittedPBM, source: str, remedy: str) -> None:
@@ -47,6 +51,10 @@ def _problems(fitted: FittedPBM) -> Iterator[Problem]:
             yield Problem(
                 f"position.{name} has shape {np.shape(array)}, but there are {contexts} contexts"
             )
+    for i, member in enumerate(fitted.members):
+        yield from _member_problems(i, member, fitted)
+    if fitted.posterior is not None:
+        yield from _posterior_problems(fitted.posterior, fitted)
     for name in ("train", "held_out"):
         yield from _id_problems(f"queries.{name}", getattr(fitted.queries, name))
     if fitted.items is not None:
@@ -85,6 +93,60 @@ def _network_problems(fitted: FittedPBM) -> Iterator[Problem]:
         yield Problem(f"the network has {width} outputs, but {fitted.kind} needs {outputs}")
     if not isinstance(fitted.parameters.position, lookups):
         yield Problem(f"{fitted.kind} has no {type(fitted.parameters.position).__name__}")
+
+
+def _member_problems(number: int, member: Parameters, fitted: FittedPBM) -> Iterator[Problem]:
+    """A member has the arrays of the model itself, though the last layer may be more precise."""
+    arrays, own, first = map(to_arrays, (member, fitted.parameters, fitted.members[0]))
+    if arrays.keys() != own.keys():
+        yield Problem(f"member {number} has the arrays {', '.join(arrays)}, not the model's own")
+        return
+    for name, array in arrays.items():
+        if array.shape != own[name].shape:
+            yield Problem(
+                f"{name} of member {number} has shape {array.shape}, not {own[name].shape}"
+            )
+        if name in first and array.dtype != first[name].dtype:
+            yield Problem(
+                f"{name} is {array.dtype} in member {number} and {first[name].dtype} in member 0"
+            )
+        yield from _number_problems(f"{name} of member {number}", array)
+
+
+def _posterior_problems(posterior: ParameterPosterior, fitted: FittedPBM) -> Iterator[Problem]:
+    """It is of position bias but the anchor's, and of the last layer."""
+    if not isinstance(fitted.parameters.position, PointLookup) or not fitted.parameters.layers:
+        yield Problem("a posterior needs position bias as points, and a network")
+        return
+    weight, bias = fitted.parameters.layers[-1]
+    size = len(fitted.contexts) - (fitted.anchor is not None)
+    size += np.size(weight) + np.size(bias)
+    shapes = dict(zip(POSTERIOR_ARRAYS, [(size,), (size, size), (size, size)], strict=True))
+    if posterior.samples is not None:
+        shapes["samples"] = (max((1, *np.shape(posterior.samples)[:1])), size)
+    for name, shape in shapes.items():
+        array = np.asarray(getattr(posterior, name))
+        if array.shape != shape:
+            yield Problem(f"posterior.{name} has shape {array.shape}, not {shape}")
+            return
+        problems = list(_number_problems(f"posterior.{name}", array))
+        yield from problems
+        if name in ("bayes", "robust") and not problems:
+            yield from _covariance_problems(f"posterior.{name}", array)
+
+
+def _covariance_problems(name: str, covariance: np.ndarray) -> Iterator[Problem]:
+    largest = np.max(np.abs(covariance), initial=0.0)
+    if np.max(np.abs(covariance - covariance.T), initial=0.0) > ROUNDING * largest:
+        yield Problem(f"{name} is not symmetric")
+        return
+    # so much faster than eigenvalues that loading can afford it
+    with np.errstate(over="ignore"):
+        floor = ROUNDING * np.abs(np.diag(covariance)).sum() + np.finfo(float).tiny
+    try:
+        np.linalg.cholesky(covariance + np.diag(np.full(len(covariance), floor)))
+    except np.linalg.LinAlgError:
+        yield Problem(f"{name} is no covariance: it has a negative eigenvalue")
 
 
 def _item_problems(items: Items) -> Iterator[Problem]:

@@ -1,6 +1,6 @@
 """A fitted model as a folder: model.json says what it is, safetensors files hold its arrays.
 
-Reading executes nothing and opens only the four files that a model may have.
+Reading executes nothing and opens only the files that a model may have.
 """
 
 import errno
@@ -11,14 +11,24 @@ from typing import Any, NoReturn, TypeVar
 
 from epiclick.data.atomic import folder_aside
 from epiclick.errors import InputError
-from epiclick.models.arrays import pack, unpack_items, unpack_parameters, unpack_queries
+from epiclick.models.arrays import (
+    pack,
+    unpack_items,
+    unpack_members,
+    unpack_parameters,
+    unpack_posterior,
+    unpack_queries,
+)
 from epiclick.models.damage import MEND, reading
 from epiclick.models.fitted import FittedPBM
 from epiclick.models.note import describe, rebuild
+from epiclick.models.position import PointLookup
 from epiclick.models.seal import (
     FILES,
     ITEMS,
+    MEMBERS,
     NOTE,
+    POSTERIOR,
     QUERIES,
     WEIGHTS,
     read_file,
@@ -36,8 +46,8 @@ def save_model(fitted: FittedPBM, path: StrPath) -> None:
     """Write a model to a folder, whole or not at all; a model that stands there is replaced.
 
     All comes back as it was, but for lists in `settings` (as tuples), tuples, dates and NaN in
-    `training.checks` (as lists, text and None), and ids of other integer or text types (as int64
-    and large_string).
+    `training.checks` (as lists, text and None), a `pareto_k` of NaN (as None), and ids of other
+    integer or text types (as int64 and large_string).
     """
     check_replaceable(path)
     check_sound(fitted, "the fitted model", "It is not saved.")
@@ -59,16 +69,18 @@ def load_model(path: StrPath) -> FittedPBM:
         note = read_sealed_note(folder)
         parameters = _read_part(folder, note, WEIGHTS, unpack_parameters)
         queries = _read_part(folder, note, QUERIES, unpack_queries)
-        known = ITEMS in note["files"]
-        items = _read_part(folder, note, ITEMS, unpack_items) if known else None
+        items = _read_optional(folder, note, ITEMS, unpack_items)
+        posterior = _read_optional(folder, note, POSTERIOR, unpack_posterior)
+        members = _read_optional(folder, note, MEMBERS, unpack_members) or ()
     except (OSError, MemoryError) as error:
         why = getattr(error, "strerror", None) or str(error) or "not enough memory"
         raise InputError(
             f"the model {folder} cannot be read ({why}). Check its path, permissions and size."
         ) from error
     with reading(folder / NOTE):
-        fitted = rebuild(note, parameters, queries, items)
+        fitted = rebuild(note, parameters, queries, items, posterior, members)
     check_sound(fitted, f"the model {folder}", MEND)
+    _check_confidence(fitted, note["schema_version"], folder)
     return fitted
 
 
@@ -106,6 +118,23 @@ def _read_part(
     content = read_file(folder, note, name)
     with reading(folder / name):
         return unpack(content)
+
+
+def _read_optional(
+    folder: Path, note: Mapping[str, Any], name: str, unpack: Callable[[bytes], Part]
+) -> Part | None:
+    return _read_part(folder, note, name, unpack) if name in note["files"] else None
+
+
+def _check_confidence(fitted: FittedPBM, version: int, folder: Path) -> None:
+    """Refuse a network whose second output meant another confidence; see `models.relevance`."""
+    points = isinstance(fitted.parameters.position, PointLookup)
+    if version == 1 and points and fitted.kind == "EpistemicPBM":
+        raise InputError(
+            f"the model {folder} is of model version 1, in which confidence of relevance was "
+            "another function of the network; its answers would be wrong here. Fit and save it "
+            "again."
+        )
 
 
 def _cannot_write(path: StrPath, error: OSError) -> NoReturn:

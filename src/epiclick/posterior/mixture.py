@@ -16,12 +16,10 @@ import numpy as np
 from scipy import special
 
 from epiclick.beta import Beta
+from epiclick.models.averaging import matched_beta
+from epiclick.models.quantiles import HIGHEST, as_logit, logit_quantile
 
-HIGHEST = 40.0  # logits; from 37 on relevance rounds to 1
-MOST_STEPS = 100
-SETTLED = 1e-6  # logits; a Newton step this short leaves an error of about its square
-LEAST_MEAN = 1e-290  # a mean nearer to 0 leaves no room for a small alpha
-MOST_CONFIDENCE = 1e15  # a Beta this narrow is a point in float64
+SETTLED = 1e-6  # logits of probability; leaves an error of about its square
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +61,15 @@ class BetaMixture:
         quantile[~alone] = special.expit(_logit_of_quantile(self[~alone], probability))
         return quantile
 
+    def quantiles(self, probabilities: np.ndarray) -> np.ndarray:
+        """The same at several probabilities: (probabilities, pairs)."""
+        return np.stack([self.quantile(each) for each in probabilities])
+
+    def cdf(self, zeta: np.ndarray) -> np.ndarray:
+        """P(relevance <= zeta), (pairs,), at one zeta a pair."""
+        cdf, _ = self.at(as_logit(zeta), self.log_scale())
+        return np.clip(np.where(zeta < 1, cdf, 1), 0, 1)
+
     def log_scale(self) -> np.ndarray:
         """-log B of the first components: (pairs,)."""
         return _log_scale(self.alphas[:, 0], self.betas[:, 0])
@@ -94,19 +101,13 @@ class BetaMixture:
         return cdf, density
 
 
-def matched_beta(mean: np.ndarray, variance: np.ndarray) -> Beta:
-    """The Betas of given mean and variance, moved off what rounding makes impossible."""
-    mu = np.clip(mean, LEAST_MEAN, 1 - np.finfo(float).epsneg)
-    return Beta.from_moments(mu, np.maximum(variance, mu * (1 - mu) / MOST_CONFIDENCE))
-
-
 def _log_scale(alpha: np.ndarray, beta: np.ndarray) -> np.ndarray:
     """-log B(alpha, beta)."""
     return Beta(alpha, beta).log_density_from_logs(0.0, 0.0)
 
 
 def _logit_of_quantile(mixture: BetaMixture, probability: float) -> np.ndarray:
-    """Newton's method on logit(cdf), which is straight in both tails, within a bracket: (pairs,).
+    """By Newton's method within a bracket: (pairs,).
 
     The first component lies lowest and the last one highest, so that with z = sigmoid(u)
 
@@ -119,20 +120,9 @@ def _logit_of_quantile(mixture: BetaMixture, probability: float) -> np.ndarray:
     high = -(np.log((1 - q) * final[1]) - _log_scale(*final)) / final[1]
     high = np.minimum(high, HIGHEST)
     low = np.minimum(low, high)
-    with np.errstate(divide="ignore"):  # a start at 0 or 1 is moved to the bracket's end
-        start = special.logit(matched_beta(*mixture.moments()).quantile(q))
-    u = np.clip(start, low, high)
-    for _ in range(MOST_STEPS):
-        if not len(pair):
-            break
-        here = u[pair]
-        cdf, density = mixture[pair].at(here, log_scale[pair])
-        low[pair] = np.where(cdf < q, here, low[pair])
-        high[pair] = np.where(cdf < q, high[pair], here)
-        with np.errstate(divide="ignore", invalid="ignore"):  # a step to nowhere is replaced
-            there = here - (special.logit(cdf) - special.logit(q)) * cdf * (1 - cdf) / density
-        inside = (there >= low[pair]) & (there <= high[pair])
-        there = np.where(inside, there, (low[pair] + high[pair]) / 2)
-        u[pair] = there
-        pair = pair[abs(there - here) > SETTLED]
-    return u
+    start = as_logit(matched_beta(*mixture.moments()).quantile(q))
+
+    def at(pair: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return mixture[pair].at(u, log_scale[pair])
+
+    return logit_quantile(at, np.full(len(pair), q), start, low, high, SETTLED)

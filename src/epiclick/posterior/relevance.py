@@ -1,4 +1,4 @@
-r"""Relevance of each pair given its own clicks, position bias being known.
+r"""Relevance of each pair given its own clicks, averaged over draws of the model's parameters.
 
 The prior Beta(a, b) of a pair, from its features, becomes
 
@@ -7,9 +7,13 @@ The prior Beta(a, b) of a pair, from its features, becomes
 
 which depends on the M clicks only by their number, and on each of the W_k unclicked displays by how
 sure it is that somebody looked.
+
+Over several draws of theta, a and b, mean and variance are averaged exactly. For quantiles, the
+posterior of every draw is taken as the Beta of its mean and variance, and what this leaves out is
+made up for at the average parameters: where their Beta puts the probability F(z) below their
+quantile z, the quantile is looked for at which the average of the draws' Betas has it.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax
@@ -18,15 +22,10 @@ import numpy as np
 from epiclick.beta import Beta
 from epiclick.data.counts import ClickCounts
 from epiclick.errors import InputError
-from epiclick.likelihood.exact import exact_posterior
-from epiclick.likelihood.pairs import SWITCH_OVER, Bucket
-from epiclick.likelihood.quadrature import quadrature_moments
-from epiclick.posterior.heads import HeadPosterior
-from epiclick.posterior.mixture import BetaMixture, matched_beta
+from epiclick.likelihood.pairs import Bucket
+from epiclick.models.averaging import BetaAverage, matched_beta, total_moments
+from epiclick.posterior.one_draw import HEADS, MANY, pairs_of
 from epiclick.training.batches import Batches
-
-MANY = 4096  # pairs with few unclicked displays that are worked on at once
-HEADS = 512  # the same of others, which take up to a hundred nodes each by context
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,12 +37,14 @@ class ItemPosterior:
         variance: posterior variance.
         low: lower end of the central interval.
         high: upper end.
+        above: probability of a relevance above a threshold, where one was given.
     """
 
     mean: np.ndarray
     variance: np.ndarray
     low: np.ndarray
     high: np.ndarray
+    above: np.ndarray | None = None
 
     @property
     def betas(self) -> Beta:
@@ -59,24 +60,35 @@ def item_posterior(
     beta: np.ndarray,
     level: float,
     chunk: int = 65_536,
+    *,
+    above: float | None = None,
 ) -> ItemPosterior:
     """Relevance of each pair of `counts`, in their order.
 
-    With up to 16 unclicked displays all is exact to rounding. With more, moments are those of
-    `quadrature_moments` and the probability below `low` and `high` is right to 2e-7.
+    Given one draw of the parameters, with up to 16 unclicked displays all is exact to rounding.
+    With more, moments are those of `quadrature_moments` and the probability below `low` and `high`
+    is right to 2e-7. Given several draws, moments are as exact. The probability below `low` and
+    `high` by the average of all draws' exact posteriors was off by at most 0.001 in half of 4,800
+    pairs and 0.005 in 95 % of them (0.02 in the worst) where draws of theta and of the prior's mean
+    had standard deviations of 0.3 and 0.5 logits; of 0.007 in 95 % at twice these. Ends of the Beta
+    with the average's moments would be off by 0.05 and 0.13.
 
     Args:
         counts: displays and clicks.
-        theta: (contexts,) position bias.
-        rest: (contexts,) 1 - theta, given apart so that it is exact near 1.
-        alpha: (pairs,) first parameter of the prior.
-        beta: (pairs,) second parameter.
+        theta: (contexts,) position bias, or (draws, contexts).
+        rest: 1 - theta, given apart so that it is exact near 1.
+        alpha: (pairs,) first parameter of the prior, or (draws, pairs).
+        beta: likewise, the second one.
         level: probability that `low` to `high` holds.
         chunk: pairs worked on at a time, which bounds memory.
+        above: a relevance, where the probability of more than that is wanted.
     """
     theta, rest, alpha, beta = (np.asarray(v, np.float64) for v in (theta, rest, alpha, beta))
     _check(counts, theta, rest, alpha, beta, level)
-    result = np.empty((4, len(counts)))  # mean, variance, low, high
+    draws = max(len(np.atleast_2d(v)) for v in (theta, alpha))
+    rest = np.broadcast_to(rest, (draws, len(counts.contexts)))
+    alpha, beta = (np.broadcast_to(v, (draws, len(counts))) for v in (alpha, beta))
+    result = np.empty((5, len(counts)))  # mean, variance, low, high, above
     ends = np.array([(1 - level) / 2, (1 + level) / 2])
     batches = Batches(counts, chunk)
     with jax.enable_x64(True):
@@ -88,8 +100,11 @@ def item_posterior(
                 rows, size = np.flatnonzero(own >= 0), HEADS if bucket.order is None else MANY
                 for block in (rows[i : i + size] for i in range(0, len(rows), size)):
                     pair = own[block]
-                    result[:, pair] = _of_block(bucket, block, rest, alpha[pair], beta[pair], ends)
-    return ItemPosterior(*result)
+                    result[:, pair] = _of_block(
+                        bucket, block, rest, alpha[:, pair], beta[:, pair], ends, above
+                    )
+    mean, variance, low, high, share = result
+    return ItemPosterior(mean, variance, low, high, None if above is None else share)
 
 
 def _of_block(
@@ -99,39 +114,27 @@ def _of_block(
     alpha: np.ndarray,
     beta: np.ndarray,
     ends: np.ndarray,
+    above: float | None,
 ) -> np.ndarray:
-    """Mean, variance, low and high of some pairs of a bucket: (4, pairs)."""
-    clicks = np.asarray(bucket.clicks)[rows].astype(np.float64)
-    if bucket.order is None:
-        unclicked = np.asarray(bucket.unclicked)[rows].astype(np.float64)
-        moments = _padded(_head_moments, HEADS, rest, alpha, beta, clicks, unclicked)
-        posterior = HeadPosterior(rest, alpha + clicks.sum(axis=1), beta, unclicked)
-        return np.stack([*moments, *posterior.quantiles(ends)])
-    order = np.asarray(bucket.order)[rows]
-    width = order.shape[1]
-    # one width for all buckets, as a program more costs more than the steps it saves
-    widened = np.pad(order, ((0, 0), (0, SWITCH_OVER - width)), constant_values=-1)
-    weights, alphas, betas = (
-        part[:, : width + 1] for part in _padded(_mixture, MANY, rest, alpha, beta, clicks, widened)
-    )
-    mixture = BetaMixture(weights, alphas, betas, last=(order >= 0).sum(axis=1))
-    return np.stack([*mixture.moments(), *(mixture.quantile(end) for end in ends)])
+    """Mean, variance, low, high and above of some pairs of a bucket: (5, pairs).
 
-
-_mixture = jax.jit(exact_posterior)
-_head_moments = jax.jit(quadrature_moments)
-
-
-def _padded(
-    program: Callable[..., tuple[jax.Array, ...]], size: int, rest: np.ndarray, *columns: np.ndarray
-) -> list[np.ndarray]:
-    """What a program makes of up to `size` pairs, given as columns (pairs, ...).
-
-    The first pair fills them up, so that a program compiles once for logs of all sizes.
+    `rest` is (draws, contexts), `alpha` and `beta` are (draws, pairs).
     """
-    pairs = len(columns[0])
-    index = np.r_[np.arange(pairs), np.zeros(size - pairs, int)]
-    return [np.asarray(part)[:pairs] for part in program(rest, *(c[index] for c in columns))]
+    pairs = pairs_of(bucket, rows)
+    moments, known = pairs.posterior(rest.mean(axis=0), alpha.mean(axis=0), beta.mean(axis=0))
+    low, high = known.quantiles(ends)
+    threshold = np.full(len(rows), np.nan if above is None else above)
+    if len(rest) > 1:
+        one = matched_beta(*moments)
+        each = np.array([pairs.moments(*draw) for draw in zip(rest, alpha, beta, strict=True)])
+        moments = total_moments(each[:, 0], each[:, 1])
+        betas = matched_beta(each[:, 0], each[:, 1])  # (draws, pairs)
+        average = BetaAverage(betas.alpha, betas.beta)
+        low, high = (average.quantile(one.cdf(end)) for end in (low, high))
+        if above is not None:
+            threshold = one.quantile(average.cdf(threshold))
+    share = threshold if above is None else 1 - known.cdf(threshold)
+    return np.stack([*moments, low, high, share])
 
 
 def _check(
@@ -150,13 +153,16 @@ def _check(
         ("alpha", alpha, "pair", len(counts)),
         ("beta", beta, "pair", len(counts)),
     ):
-        if values.shape != (size,):
+        if values.ndim not in (1, 2) or values.shape[-1] != size:
             raise InputError(f"{name}: one value a {of} is needed, {size:,}; got {values.shape}")
     assert np.all(abs(theta + rest - 1) < 1e-6), "rest must be 1 - theta"
+    draws = {len(v) for v in (theta, rest, alpha, beta) if v.ndim == 2} - {1}
+    assert len(draws) < 2, "there must be as many draws of one parameter as of another"
     for name, values in (("alpha", alpha), ("beta", beta)):
-        bad = np.flatnonzero(~((values > 0) & np.isfinite(values)))
-        if len(bad):
+        bad = ~((values > 0) & np.isfinite(values))
+        pairs = np.flatnonzero(np.atleast_2d(bad).any(axis=0))
+        if len(pairs):
             raise InputError(
-                f"{name} must be finite and above 0; {len(bad):,} of {len(values):,} are not, "
-                f"first at pair {bad[0]}: {values[bad[0]]}"
+                f"{name} must be finite and above 0; {len(pairs):,} of {len(counts):,} are not, "
+                f"first at pair {pairs[0]}: {values[..., pairs[0]].min()}"
             )

@@ -1,0 +1,118 @@
+"""How sure a model is of its own parameters: a Gaussian around them, or an ensemble. No jax."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from epiclick.models.parameters import Parameters
+from epiclick.models.position import BetaLookup, PointLookup, position_betas
+
+if TYPE_CHECKING:
+    from epiclick.models.fitted import FittedPBM
+
+DRAWS = 16
+"""Parameters drawn to average answers over; in pairs mirrored at the mode, so means stay put."""
+
+
+RIDGE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class ParameterPosterior:
+    """What clicks tell of position bias and the network's last layer, the body being fixed.
+
+    The vector of parameters holds the logits of position bias of all contexts but the anchor, then
+    the last layer's weights (row by row) and biases.
+
+    Attributes:
+        mode: (size,) most probable parameters, those the model predicts with.
+        bayes: (size, size) covariance if clicks follow the model.
+        robust: (size, size) covariance from the differences between queries, whether they do or
+            not.
+        pareto_k: shape of the tail of the importance weights of the Gaussian; above 0.7 it is no
+            good description of the posterior. None where nothing was drawn.
+        gradient: largest partial derivative of the log density at the mode.
+        samples: (samples, size) draws of the posterior by Markov chains, if they were asked for.
+    """
+
+    mode: np.ndarray
+    bayes: np.ndarray
+    robust: np.ndarray
+    pareto_k: float | None
+    gradient: float
+    samples: np.ndarray | None = None
+
+
+def free_contexts(contexts: int, anchor: int | None) -> np.ndarray:
+    """Indices of the contexts whose bias is learned."""
+    return np.delete(np.arange(contexts), [] if anchor is None else [anchor])
+
+
+def to_vector(parameters: Parameters, anchor: int | None) -> np.ndarray:
+    """Position bias and last layer as one vector of float64; see `ParameterPosterior`."""
+    assert isinstance(parameters.position, PointLookup)
+    logit = np.asarray(parameters.position.logit, np.float64)
+    weight, bias = (np.asarray(part, np.float64) for part in parameters.layers[-1])
+    return np.concatenate([logit[free_contexts(len(logit), anchor)], weight.ravel(), bias])
+
+
+def from_vector(parameters: Parameters, anchor: int | None, vector: np.ndarray) -> Parameters:
+    """The parameters with position bias and last layer replaced by those of the vector."""
+    assert isinstance(parameters.position, PointLookup)
+    logit = np.array(parameters.position.logit, np.float64)
+    free = free_contexts(len(logit), anchor)
+    logit[free] = vector[: len(free)]
+    outputs = len(parameters.layers[-1][1])
+    layer = vector[len(free) :].reshape(-1, outputs)
+    return Parameters((*parameters.layers[:-1], (layer[:-1], layer[-1])), PointLookup(logit))
+
+
+def mirrored_draws(
+    mode: np.ndarray, covariance: np.ndarray, count: int, rng: np.random.Generator
+) -> np.ndarray:
+    """(count, size) draws of a Gaussian, the second half mirroring the first at the mode."""
+    # unlike eigenvectors, a triangular factor hardly moves when the covariance hardly does; where a
+    # direction is certain, or was rounded to be, a little is added
+    factor = np.linalg.cholesky(covariance + np.diag(RIDGE * (np.diag(covariance) + RIDGE)))
+    moved = rng.standard_normal((-(-count // 2), len(mode))) @ factor.T
+    return mode + np.concatenate([moved, -moved])[:count]
+
+
+def parameter_draws(
+    fitted: "FittedPBM", count: int = DRAWS, *, kind: str = "robust", seed: int = 0
+) -> Sequence[Parameters]:
+    """Parameters that answers are averaged over; position bias is a point in each of them.
+
+    The members of an ensemble, whatever `count`; or draws from the posterior; or, where position
+    bias is a Beta, draws from it; else the parameters themselves. Networks that share their body
+    share its very arrays.
+
+    Args:
+        fitted: the model.
+        count: number of draws.
+        kind: "robust" or "bayes": which covariance of the posterior.
+        seed: of the draws, so that all answers of a model rest on the same ones.
+    """
+    if fitted.members:
+        return fitted.members
+    own, posterior = fitted.parameters, fitted.posterior
+    rng = np.random.default_rng([seed, 4])
+    if isinstance(own.position, BetaLookup):
+        from epiclick.beta import Beta  # whose scipy models of points need not load
+
+        log_theta, log_rest = Beta(*position_betas(own.position, np)).sample_logs(rng, count)
+        return [own._replace(position=PointLookup(logit)) for logit in log_theta - log_rest]
+    if posterior is None:
+        return [own]
+    if posterior.samples is not None and kind == "bayes":
+        vectors = posterior.samples[rng.integers(len(posterior.samples), size=count)]
+    else:
+        vectors = mirrored_draws(posterior.mode, getattr(posterior, kind), count, rng)
+    return [from_vector(own, fitted.anchor, vector) for vector in vectors]
+
+
+def without_uncertainty(fitted: "FittedPBM") -> "FittedPBM":
+    """The model as if its parameters were known."""
+    return replace(fitted, posterior=None, members=())

@@ -1,0 +1,244 @@
+r"""Position bias known from elsewhere, such as a randomised slice of traffic: read and checked.
+
+A table has the columns of the contexts and `mean`. Rows with `low` and `high` too are a prior,
+Gaussian in logits, whose central interval of probability `level` they end; others are held as they
+are. All are relative to the anchor, at which relevance is measured.
+"""
+
+import json
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from scipy import special, stats
+
+from epiclick.data.matching import locate_rows
+from epiclick.data.sources import open_source
+from epiclick.errors import InputError, InputWarning, Problem, did_you_mean
+from epiclick.posterior.identifiability import named
+from epiclick.posterior.position import KnownBias
+from epiclick.posterior.prior import HELD_SD
+
+LARGEST = 1 - 1e-6  # a bias of exactly 1 has no logit
+NUMBERS = ("mean", "low", "high", "level")
+
+
+def read_known_bias(source: Any, contexts: pa.Table, anchor: int | None, level: float) -> KnownBias:
+    """Known bias of the contexts, in logits; NaN where the table has no row, and at the anchor.
+
+    Args:
+        source: a DataFrame, an Arrow table, or a path: CSV, Parquet, JSON lines, or what
+            `epiclick position-bias --json` prints. Positions count from 1.
+        contexts: the contexts of the log.
+        anchor: index of the context whose bias is 1, or None.
+        level: probability of the intervals of rows that name none.
+    """
+    table, name = _open(source)
+    _check_columns(table, contexts, name)
+    keys = _keys(table, contexts, name)
+    numbers = {column: _numbers(table, column, name) for column in NUMBERS}
+    numbers["level"] = np.where(np.isnan(numbers["level"]), level, numbers["level"])
+    index = locate_rows(keys, {column: contexts[column] for column in contexts.column_names})
+    if problems := list(_problems(pa.table(keys), index, numbers)):
+        raise InputError.of(name, problems)
+    _tell_unmatched(pa.table(keys), contexts, index, anchor, name)
+    used = index >= 0
+    by_context = {}
+    for column, values in numbers.items():
+        by_context[column] = np.full(len(contexts), np.nan)
+        by_context[column][index[used]] = values[used]
+    if anchor is not None:
+        by_context = _relative(by_context, contexts, anchor, name)
+    return _logits(by_context, contexts, name)
+
+
+def held_contexts(known: KnownBias) -> tuple[int, ...]:
+    """Indices of the contexts whose bias is held as given."""
+    return tuple(map(int, np.flatnonzero(known.sd <= HELD_SD)))
+
+
+def describe_known(known: KnownBias, contexts: pa.Table, level: float) -> list[dict[str, Any]]:
+    """A record for each context whose bias was given: how, mean, and the interval of a prior."""
+    rows, half = contexts.to_pylist(), float(stats.norm.ppf((1 + level) / 2))
+    held = held_contexts(known)
+    found = []
+    for k in np.flatnonzero(np.isfinite(known.mean)).tolist():
+        record = {**rows[k], "how": "fixed" if k in held else "prior"}
+        record["mean"] = float(special.expit(known.mean[k]))
+        if k not in held:
+            for end, side in (("low", -1), ("high", 1)):
+                record[end] = float(special.expit(known.mean[k] + side * half * known.sd[k]))
+        found.append(record)
+    return found
+
+
+def _open(source: Any) -> tuple[pa.Table, str]:
+    """The table, and what to call it in messages."""
+    name = "the given position bias"
+    if isinstance(source, str | Path):
+        name = str(source)
+        if (records := _json_records(Path(source))) is not None:
+            source = pd.DataFrame(records)
+    return open_source(source).table.to_pyarrow(), name
+
+
+def _json_records(path: Path) -> list[dict[str, Any]] | None:
+    """The rows of a file that is one JSON value; None for all others, JSON lines among them."""
+    if path.suffix.lower() != ".json" or not path.is_file():
+        return None
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        return None
+    if isinstance(found, dict):
+        found = found.get("position_bias", [found])
+    if isinstance(found, list) and found and all(isinstance(row, dict) for row in found):
+        return found
+    raise InputError(f"{path} holds no rows of position bias; see epiclick position-bias --json")
+
+
+def _check_columns(table: pa.Table, contexts: pa.Table, name: str) -> None:
+    has = table.column_names
+    missing = [column for column in (*contexts.column_names, "mean") if column not in has]
+    problems = [
+        Problem(
+            f"there is no column '{column}'{did_you_mean(column, has)}",
+            remedy=f"It has {', '.join(has)}.",
+        )
+        for column in missing
+    ]
+    if not table.num_rows:
+        problems.append(Problem("it has no rows"))
+    if problems:
+        raise InputError.of(name, problems)
+
+
+def _keys(table: pa.Table, contexts: pa.Table, name: str) -> dict[str, pa.ChunkedArray]:
+    """The columns of the contexts, typed as the log's."""
+    keys = {}
+    for column in contexts.column_names:
+        wanted = contexts[column].type
+        try:
+            keys[column] = pc.cast(table[column], wanted)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            said = str(error).split("\n")[0]
+            raise InputError(f"{name}: {column} must be {wanted}, as in the log ({said})") from None
+    return keys
+
+
+def _numbers(table: pa.Table, column: str, name: str) -> np.ndarray:
+    """(rows,) numbers of a column; NaN where it or its value is missing."""
+    if column not in table.column_names:
+        return np.full(table.num_rows, np.nan)
+    values = table[column]
+    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+        values = pc.if_else(pc.equal(values, ""), pa.scalar(None, values.type), values)
+    try:
+        typed = pc.cast(values, pa.float64())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        said = str(error).split("\n")[0]
+        raise InputError(f"{name}: {column} must be numbers ({said})") from None
+    return typed.to_numpy()
+
+
+def _problems(
+    keys: pa.Table, index: np.ndarray, numbers: dict[str, np.ndarray]
+) -> Iterator[Problem]:
+    """All rules that rows break, each with its first offenders."""
+    mean, low, high, level = (numbers[column] for column in NUMBERS)
+    pointed = np.isnan(low) & np.isnan(high)
+    first = np.full(len(index), False)
+    first[pd.DataFrame(keys.to_pylist()).drop_duplicates().index] = True
+    rules = {
+        "mean must be a number above 0": ~(np.isfinite(mean) & (mean > 0)),
+        "low and high must both be given, or neither": np.isnan(low) != np.isnan(high),
+        "low must be above 0, at most the mean, and the mean at most high": ~pointed
+        & ~(np.isnan(low) | np.isnan(high))
+        & ~((low > 0) & (low <= mean) & (mean <= high) & np.isfinite(high)),
+        "level must lie strictly between 0 and 1": ~((level > 0) & (level < 1)),
+        "a context must have one row": ~first,
+    }
+    for what, broken in rules.items():
+        if broken.any():
+            rows = np.flatnonzero(broken)
+            yield Problem(what, len(rows), examples=[_row(keys, numbers, i) for i in rows[:3]])
+    if not np.any(index >= 0):
+        yield Problem(
+            "none of its contexts is in the log",
+            examples=[_row(keys, numbers, 0)],
+            remedy="Positions count from 1.",
+        )
+
+
+def _row(keys: pa.Table, numbers: dict[str, np.ndarray], i: int) -> str:
+    told = [f"{column} {values[i]:g}" for column, values in numbers.items() if column != "level"]
+    return f"{named(keys, [int(i)])} ({', '.join(told)})"
+
+
+def _tell_unmatched(
+    keys: pa.Table, contexts: pa.Table, index: np.ndarray, anchor: int | None, name: str
+) -> None:
+    """Warn of rows that the log has no context for, and of contexts that are left to be learned."""
+    if foreign := np.flatnonzero(index < 0).tolist():
+        _warn(f"{name} has rows that are not in the log and are not used: {named(keys, foreign)}")
+    given = {*index.tolist(), anchor}
+    missing = [k for k in range(len(contexts)) if k not in given]
+    if not missing:
+        return
+    where = named(contexts, missing)
+    if anchor is None:
+        raise InputError(
+            f"{name} has no row for {where}. Without an anchor the scale must come from the table: "
+            "give all contexts, or choose an anchor"
+        )
+    _warn(f"{name} has no row for {where}, whose bias is learned from the clicks")
+
+
+def _relative(
+    given: dict[str, np.ndarray], contexts: pa.Table, anchor: int, name: str
+) -> dict[str, np.ndarray]:
+    """Values relative to the anchor, of which nothing is left to know."""
+    top = given["mean"][anchor]
+    scaled = dict(given)
+    if np.isfinite(top) and not np.isclose(top, 1, rtol=1e-6, atol=0):
+        _warn(
+            f"{name} says {top:g} at {named(contexts, [anchor])}, the anchor, where relevance is "
+            "measured: all values were divided by it"
+        )
+        scaled |= {column: given[column] / top for column in ("mean", "low", "high")}
+    # whoever reads on must not take the anchor for learned or given
+    scaled["mean"] = np.where(np.arange(len(contexts)) == anchor, np.nan, scaled["mean"])
+    return scaled
+
+
+def _logits(given: dict[str, np.ndarray], contexts: pa.Table, name: str) -> KnownBias:
+    """Mean and standard deviation in logits, (contexts,) each."""
+    mean, low, high, level = (given[column] for column in NUMBERS)
+    if over := np.flatnonzero(mean > 1 + 1e-9).tolist():
+        values = ", ".join(f"{mean[k]:g}" for k in over[:3])
+        raise InputError(
+            f"{name} says that {named(contexts, over)} is looked at more than the anchor, or than "
+            f"always ({values}). Bias must be at most 1: choose the most seen context as the anchor"
+        )
+    mean, low = np.minimum(mean, LARGEST), np.minimum(low, LARGEST)
+    half = stats.norm.ppf((1 + np.where(np.isnan(level), 0.5, level)) / 2)
+    # an upper end of 1 or more tells nothing but that the bias is at most 1
+    inside = high < 1
+    top = special.logit(np.where(inside, high, mean))
+    middle = np.where(inside, (special.logit(low) + top) / 2, special.logit(mean))
+    spread = np.where(inside, (top - special.logit(low)) / 2, top - special.logit(low)) / half
+    # what was held in one model comes out of it as narrow as it went in, or nearly
+    prior = np.isfinite(mean) & (spread > 2 * HELD_SD)
+    return KnownBias(
+        np.where(prior, middle, special.logit(mean)),
+        np.where(np.isfinite(mean), np.where(prior, spread, HELD_SD), np.nan),
+    )
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, InputWarning, stacklevel=4)

@@ -1,0 +1,173 @@
+r"""Samples of the posterior by Markov chains (the No-U-Turn sampler of numpyro).
+
+The chains follow the very log density whose mode and curvature `position.py` finds, in coordinates
+in which its Gaussian is the standard one,
+
+.. math:: x = \hat x + L z, \qquad L L^\top = \text{covariance},
+
+so that they start among the likely values and need only a short warm-up.
+"""
+
+import sys
+import warnings
+from collections.abc import Callable
+from importlib.util import find_spec
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from epiclick.errors import InputError, InputWarning
+from epiclick.likelihood.pairs import PairBatch, pair_log_likelihoods
+from epiclick.models.relevance import betas_of
+from epiclick.network import apply_hidden
+from epiclick.posterior.density import Density, unpack
+from epiclick.posterior.prior import Prior
+
+SAMPLES = 1000
+CHAINS = 4
+WARMUP = 200  # steps of each chain that are thrown away
+LARGEST_R_HAT = 1.05
+
+
+def require_numpyro() -> None:
+    """Refuse to go on without numpyro; to be asked before anything that takes long."""
+    if not _installed():
+        raise InputError(
+            'theta_posterior="nuts" needs numpyro, which is not installed; install it with '
+            '`pip install "epiclick[nuts]"`, or use theta_posterior="laplace"'
+        )
+
+
+def sample(
+    density: Density,
+    mode: np.ndarray,
+    covariance: np.ndarray,
+    seed: int,
+    *,
+    samples: int = SAMPLES,
+    chains: int = CHAINS,
+    warmup: int = WARMUP,
+    progress: bool = True,
+) -> np.ndarray:
+    """Draws of the vector of parameters, chain after chain: (samples, size).
+
+    To be called within `jax.enable_x64(True)`. Warns where the chains do not agree or stumble.
+
+    Args:
+        density: of the vector.
+        mode: (size,) where it is highest.
+        covariance: (size, size) about that of the posterior.
+        seed: of the chains.
+        samples: of all chains together; a multiple of their number.
+        chains: number of chains.
+        warmup: steps of each chain before its samples.
+        progress: show a progress bar, on a terminal.
+    """
+    require_numpyro()
+    from numpyro.diagnostics import split_gelman_rubin
+    from numpyro.infer import MCMC, NUTS
+
+    if samples % chains:
+        raise InputError(f"samples must be a multiple of {chains} chains, not {samples}")
+    factor = np.linalg.cholesky(covariance)
+    log_density = whole_log_density(density)
+
+    def potential(z: jax.Array) -> jax.Array:
+        return -log_density(mode + factor @ z)
+
+    chain = MCMC(
+        NUTS(potential_fn=potential),
+        num_warmup=warmup,
+        num_samples=samples // chains,
+        num_chains=chains,
+        chain_method="sequential",
+        progress_bar=progress and sys.stderr.isatty(),
+    )
+    starts = np.random.default_rng([seed, 6]).standard_normal((chains, len(mode)))
+    chain.run(
+        jax.random.key(seed),
+        init_params=jnp.asarray(starts if chains > 1 else starts[0]),
+        extra_fields=("diverging",),
+    )
+    drawn = mode + np.asarray(chain.get_samples(group_by_chain=True)) @ factor.T
+    positions = drawn[..., : len(density.prior.position_mean)]
+    _check(
+        np.asarray(split_gelman_rubin(positions)) if positions.size else np.ones(1),
+        int(np.sum(chain.get_extra_fields()["diverging"])),
+        samples,
+    )
+    return drawn.reshape(samples, -1)
+
+
+def whole_log_density(density: Density) -> Callable[[jax.Array], jax.Array]:
+    """The log density of a vector (size,) as one function that jax can trace.
+
+    All pairs are held in memory. They are gone through batch by batch, and what a batch needs for
+    its gradient is found again when that is asked for, so that no more is held than one needs.
+    """
+    batches = [
+        (apply_hidden(density.body, inputs), batch) for inputs, batch in density.pairs.epoch()
+    ]
+    hidden, stacked = jax.tree.map(lambda *parts: jnp.stack(parts), *batches)
+
+    def log_density(vector: jax.Array) -> jax.Array:
+        @jax.checkpoint
+        def add(total: jax.Array, part: tuple) -> tuple[jax.Array, None]:
+            given, batch = part
+            return total + _log_likelihood(density, vector, given, batch), None
+
+        start = log_prior(density.prior, vector)
+        return jax.lax.scan(add, start, (hidden, stacked))[0]
+
+    return log_density
+
+
+def _log_likelihood(
+    density: Density, vector: jax.Array, hidden: jax.Array, batch: PairBatch
+) -> jax.Array:
+    """Of a batch, in closed form where there is one, which is faster to differentiate."""
+    theta, rest, given, layer = unpack(density.anchor, density.contexts, vector, (), hidden)
+    raw = given @ layer
+    alpha, beta = betas_of(raw[:, 0], raw[:, 1], jnp, smooth=True)
+    return batch.weight @ pair_log_likelihoods(theta[None], rest[None], alpha, beta, batch)[0]
+
+
+def log_prior(prior: Prior, vector: jax.Array) -> jax.Array:
+    """`Prior.log_density` in jax."""
+    size = len(prior.position_mean)
+    logit, layer = vector[:size], vector[size:]
+    is_known = np.isfinite(prior.position_mean)
+    # derivatives of what is not chosen must be finite too
+    mean = np.where(is_known, prior.position_mean, 0)
+    sd = np.where(is_known, prior.position_sd, 1)
+    uniform = jax.nn.log_sigmoid(logit) + jax.nn.log_sigmoid(-logit)
+    position = jnp.where(is_known, -0.5 * ((logit - mean) / sd) ** 2, uniform)
+    return position.sum() - 0.5 * jnp.square(layer / prior.layer_sd).sum()
+
+
+def _check(r_hat: np.ndarray, divergences: int, samples: int) -> None:
+    """Warn of chains that are not to be trusted."""
+    remedy = 'compare position_bias(kind="robust"), and give the log more clicks if you can'
+    if np.nanmax(r_hat) > LARGEST_R_HAT:
+        _warn(
+            "the Markov chains of position bias do not agree with each other (r-hat "
+            f"{np.nanmax(r_hat):.2f}, should be below {LARGEST_R_HAT}), so that their intervals "
+            f"are not to be trusted; {remedy}"
+        )
+    if divergences:
+        _warn(
+            f"{divergences:,} of {samples:,} steps of the Markov chains of position bias went "
+            f"astray (divergences), so that intervals may be too narrow; {remedy}"
+        )
+
+
+def _installed() -> bool:
+    try:
+        return find_spec("numpyro") is not None
+    except ValueError:  # a module without a specification, or one that is barred
+        return False
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, InputWarning, stacklevel=4)

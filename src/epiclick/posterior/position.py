@@ -1,0 +1,138 @@
+r"""The posterior of position bias and the last layer: a Gaussian around their mode.
+
+`bayes` is minus the inverse of the Hessian of the log density (Laplace's approximation). It trusts
+the model: every click an independent draw from a Beta-binomial. Real clicks vary more than that, so
+`robust` takes their variation from the differences between queries (the sandwich): with g_q the
+gradient of query q's log-likelihood, H minus the Hessian and P the prior's part of it,
+
+.. math:: H^{-1} (G + P) H^{-1}, \qquad
+          G = \frac{1}{Q + n} \Big( Q \frac{Q}{Q - p} \sum_q g_q g_q^\top + n (H - P) \Big),
+          \qquad p = \operatorname{tr}\big((H - P) H^{-1}\big),
+
+where Q counts queries, p the parameters that the clicks decide, and the model itself speaks for n
+queries, as a few of them show little of how they differ. Where the model holds, both agree; where
+there are no clicks, both are the prior.
+"""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from epiclick.models.kinds import ThetaPosterior
+from epiclick.models.parameters import Parameters
+from epiclick.models.uncertainty import ParameterPosterior, free_contexts, from_vector, to_vector
+from epiclick.posterior.density import Density, mean_square_inputs
+from epiclick.posterior.mode import Mode, find_mode, inverse
+from epiclick.posterior.pareto import pareto_k
+from epiclick.posterior.prior import Prior, layer_spread
+from epiclick.training.pairset import PairSet
+
+DRAWS = 100
+"""Draws whose importance weights are looked at."""
+
+WORTH_OF_MODEL = 5
+"""Queries that the model's own spread counts for beside the differences between queries."""
+
+SAMPLE = 20_000
+"""Pairs from which the mode is looked for first, where there are more than twice as many."""
+
+MOST_FOR_TAIL = 20_000
+"""Pairs up to which the weights are looked at; with more the posterior is a Gaussian anyway."""
+
+
+class KnownBias(NamedTuple):
+    """Position bias known from elsewhere, in logits: (contexts,) each, NaN where it is not."""
+
+    mean: np.ndarray
+    sd: np.ndarray
+
+
+def make_density(
+    pairs: PairSet, parameters: Parameters, anchor: int | None, known: KnownBias | None = None
+) -> Density:
+    """The log density that a fit leaves open, of position bias and last layer."""
+    contexts = len(parameters.position[0])
+    free = free_contexts(contexts, anchor)
+    nothing = np.full(contexts, np.nan)
+    mean, sd = known or (nothing, nothing)
+    prior = Prior(mean[free], sd[free], np.ones(0))
+    density = Density(pairs, parameters.layers[:-1], contexts, anchor, prior)
+    spread = layer_spread(mean_square_inputs(density))
+    return replace(density, prior=replace(prior, layer_sd=spread))
+
+
+def find_posterior(
+    pairs: PairSet,
+    parameters: Parameters,
+    anchor: int | None,
+    how: ThetaPosterior = "laplace",
+    known: KnownBias | None = None,
+    seed: int = 0,
+    progress: bool = True,
+) -> tuple[Parameters, ParameterPosterior]:
+    """Most probable parameters, found from the given ones, and the posterior around them.
+
+    Args:
+        pairs: clicks and inputs of all pairs.
+        parameters: trained ones; their body is kept.
+        anchor: the context whose bias is 1, or None.
+        how: "laplace", or "nuts" for samples of the same density by Markov chains beside it.
+        known: position bias known from elsewhere.
+        seed: of all draws.
+        progress: show a progress bar of the chains, on a terminal.
+    """
+    with jax.enable_x64(True):
+        density = make_density(pairs, parameters, anchor, known)
+        start = to_vector(parameters, anchor)
+        if len(pairs.batches.counts) > 2 * SAMPLE:
+            start = find_mode(_sample(density, seed), start).vector
+        mode = find_mode(density, start)
+        bayes, robust = covariances(mode, density.prior)
+        posterior = ParameterPosterior(
+            mode=mode.vector,
+            bayes=bayes,
+            robust=robust,
+            pareto_k=_tail(density, mode.vector, bayes, seed)
+            if len(pairs.batches.counts) <= MOST_FOR_TAIL
+            else None,
+            gradient=float(np.abs(mode.curvature.gradient).max()),
+        )
+        if how == "nuts":
+            from epiclick.posterior.nuts import sample
+
+            drawn = sample(density, mode.vector, bayes, seed, progress=progress)
+            posterior = replace(posterior, samples=drawn)
+    return from_vector(parameters, anchor, mode.vector), posterior
+
+
+def covariances(mode: Mode, prior: Prior) -> tuple[np.ndarray, np.ndarray]:
+    """`bayes` and `robust`, each (size, size)."""
+    hessian, scores = mode.curvature.hessian, mode.curvature.scores
+    assumed = -prior.hessian(mode.vector)  # precision
+    bayes = inverse(-hessian, prior.held)
+    by_model = -hessian - assumed
+    queries = np.sum(np.any(scores != 0, axis=1))
+    factor = queries / max(queries - np.trace(by_model @ bayes), 1.0)
+    by_queries = factor * scores.T @ scores
+    spread = (queries * by_queries + WORTH_OF_MODEL * by_model) / (queries + WORTH_OF_MODEL)
+    return bayes, bayes @ (spread + assumed) @ bayes
+
+
+def _sample(density: Density, seed: int) -> Density:
+    """The density given some of the pairs: their mode is near, and sooner found."""
+    pairs = density.pairs
+    chosen = np.random.default_rng([seed, 7]).choice(len(pairs.batches.counts), SAMPLE, False)
+    counts = pairs.batches.counts.subset(np.sort(chosen))
+    scaler = None if pairs.inputs is None else pairs.inputs.scaler
+    return replace(density, pairs=PairSet.of(counts, scaler, SAMPLE))
+
+
+def _tail(density: Density, mode: np.ndarray, covariance: np.ndarray, seed: int) -> float:
+    """Pareto's k of the importance weights of draws from the Gaussian."""
+    rng = np.random.default_rng([seed, 5])
+    factor = np.linalg.cholesky(covariance)
+    noise = rng.standard_normal((DRAWS, len(mode)))
+    log_weights = density.value(mode + noise @ factor.T) + 0.5 * np.square(noise).sum(axis=1)
+    return pareto_k(log_weights)

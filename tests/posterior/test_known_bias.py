@@ -1,0 +1,160 @@
+"""Tables of known position bias: read from any kind, put into logits, refused where wrong."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from scipy import special, stats
+
+from epiclick.errors import InputError, InputWarning
+from epiclick.posterior.known_bias import (
+    describe_known,
+    held_contexts,
+    read_known_bias,
+)
+from epiclick.posterior.mode import inverse
+from epiclick.posterior.prior import HELD_SD
+
+THREE = pa.table({"position": [1, 2, 3]})
+BOTH = pa.table({"device": ["desk", "desk", "phone"], "position": [1, 2, 1]})
+
+
+def table(**columns: list) -> pd.DataFrame:
+    """Positions 1 to 3 with these columns."""
+    return pd.DataFrame({"position": [1, 2, 3], **columns})
+
+
+def test_points_are_held_and_intervals_are_priors() -> None:
+    given = table(mean=[1, 0.5, 0.3], low=[None, None, 0.2], high=[None, None, 0.4])
+    known = read_known_bias(given, THREE, 0, 0.9)
+    assert np.isnan(known.mean[0])
+    assert np.isnan(known.sd[0])
+    assert (known.mean[1], known.sd[1]) == (pytest.approx(special.logit(0.5)), HELD_SD)
+    # the interval of the prior is the one that was given
+    prior = stats.norm(known.mean[2], known.sd[2])
+    np.testing.assert_allclose(special.expit(prior.interval(0.9)), [0.2, 0.4])
+    assert held_contexts(known) == (1,)
+    assert describe_known(known, THREE, 0.9) == [
+        {"position": 2, "how": "fixed", "mean": pytest.approx(0.5)},
+        {
+            "position": 3,
+            "how": "prior",
+            "mean": pytest.approx(special.expit(known.mean[2])),
+            "low": pytest.approx(0.2),
+            "high": pytest.approx(0.4),
+        },
+    ]
+
+
+def test_a_level_of_its_own_widens_the_prior() -> None:
+    ends = {"low": [1, 0.4, 0.2], "high": [1, 0.6, 0.4]}
+    known = read_known_bias(table(mean=[1, 0.5, 0.3], **ends, level=[0.5] * 3), THREE, 0, 0.9)
+    prior = stats.norm(known.mean[1:], known.sd[1:])
+    np.testing.assert_allclose(special.expit(prior.interval(0.5)), [[0.4, 0.2], [0.6, 0.4]])
+
+
+def test_an_upper_end_beyond_1_leaves_the_lower_one() -> None:
+    given = table(mean=[1, 0.9, 1], low=[1, 0.7, 1], high=[1, 1.1, 1])
+    known = read_known_bias(given, THREE, 0, 0.9)
+    low, _ = special.expit(stats.norm(known.mean[1], known.sd[1]).interval(0.9))
+    assert (special.expit(known.mean[1]), low) == (pytest.approx(0.9), pytest.approx(0.7))
+    assert np.isfinite(known.mean[2])  # a bias of 1 that is not the anchor's
+    assert special.expit(known.mean[2]) == pytest.approx(1, abs=1e-5)
+
+
+def test_values_are_divided_by_the_anchors() -> None:
+    given = table(mean=[0.8, 0.4, 0.2], low=[0.7, 0.3, 0.1], high=[0.9, 0.5, 0.3])
+    with pytest.warns(InputWarning, match=r"says 0.8 at position 1.*divided by it"):
+        known = read_known_bias(given, THREE, 0, 0.9)
+    ends = special.expit(stats.norm(known.mean[1:], known.sd[1:]).interval(0.9))
+    np.testing.assert_allclose(ends, [[0.3 / 0.8, 0.1 / 0.8], [0.5 / 0.8, 0.3 / 0.8]])
+    # without an anchor they are what they say
+    free = read_known_bias(given, THREE, None, 0.9)
+    assert np.isfinite(free.mean).all()
+    np.testing.assert_allclose(special.expit(stats.norm(*free).interval(0.9))[0], given["low"])
+
+
+def test_every_kind_of_file_says_the_same(tmp_path: Path) -> None:
+    given = table(mean=[1, 0.5, 0.3], low=[None, 0.4, None], high=[None, 0.6, None])
+    expected = read_known_bias(given, THREE, 0, 0.9)
+    records = json.loads(given.to_json(orient="records"))
+    given.to_csv(tmp_path / "bias.csv", index=False)
+    given.to_parquet(tmp_path / "bias.parquet")
+    printed = {"schema_version": 1, "position_bias": records}
+    (tmp_path / "printed.json").write_text(json.dumps(printed))
+    (tmp_path / "rows.json").write_text(json.dumps(records))
+    (tmp_path / "lines.jsonl").write_text("\n".join(map(json.dumps, records)))
+    for name in ("bias.csv", "bias.parquet", "printed.json", "rows.json", "lines.jsonl"):
+        known = read_known_bias(tmp_path / name, THREE, 0, 0.9)
+        np.testing.assert_array_equal(known, expected, err_msg=name)
+
+
+def test_rows_and_contexts_without_each_other_are_told() -> None:
+    given = pd.DataFrame({"position": [2, 9], "mean": [0.5, 0.1]})
+    with pytest.warns(InputWarning) as told:
+        known = read_known_bias(given, THREE, 0, 0.9)
+    words = [str(warning.message) for warning in told]
+    assert "not used: position 9" in words[0]
+    assert "no row for position 3, whose bias is learned" in words[1]
+    assert np.isfinite(known.mean).tolist() == [False, True, False]
+
+
+def test_contexts_of_several_columns() -> None:
+    given = pd.DataFrame({"position": [1, 2], "device": ["phone", "desk"], "mean": [0.9, 0.5]})
+    known = read_known_bias(given, BOTH, 0, 0.9)
+    np.testing.assert_allclose(special.expit(known.mean[1:]), [0.5, 0.9])
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (table(bias=[1, 0.5, 0.3]), "there is no column 'mean'"),
+        (pd.DataFrame({"positon": [1], "mean": [1]}), "did you mean 'positon'"),
+        (table(mean=[1, 0.5, 0.3])[:0], "it has no rows"),
+        (table(mean=[1, None, 0.3]), r"above 0: 1 row, first position 2 \(mean nan"),
+        (table(mean=[1, 0.0, -1]), "above 0: 2 rows, first position 2"),
+        (table(mean=[1, np.inf, 0.3]), "above 0: 1 row"),
+        (table(mean=["1", "half", "0.3"]), "mean must be numbers"),
+        (table(mean=[1, 0.5, 0.3], low=[1, 0.6, 0.2], high=[1, 0.4, 0.4]), "low must be above 0"),
+        (table(mean=[1, 0.7, 0.3], low=[1, 0.4, 0.2], high=[1, 0.6, 0.4]), "at most high: 1 row"),
+        (table(mean=[1, 0.5, 0.3], low=[1, 0, 0.2], high=[1, 0.6, 0.4]), "low must be above 0"),
+        (table(mean=[1, 0.5, 0.3], low=[1, 0.4, None], high=[1, None, None]), "or neither: 1 row"),
+        (table(mean=[1, 0.5, 0.3], level=[0.9, 90, 0.9]), "level must lie strictly between"),
+        (table(mean=[1, 0.5, 0.3]).assign(position=[1, 2, 2]), "one row: 1 row, first position 2"),
+        (table(mean=[1, 0.5, 0.3]).assign(position=[7, 8, 9]), "none of its contexts is in"),
+        (table(mean=[1, 0.5, 0.3]).assign(position=["a", "b", "c"]), "position must be int64"),
+        (table(mean=[1, 0.5, 1.2]), r"position 3 is looked at more than the anchor.*\(1.2\)"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(given: pd.DataFrame, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        read_known_bias(given, THREE, 0, 0.9)
+
+
+def test_a_free_scale_needs_all_contexts() -> None:
+    with pytest.raises(InputError, match=r"no row for position 3.*give all contexts, or choose"):
+        read_known_bias(pd.DataFrame({"position": [1, 2], "mean": [0.9, 0.5]}), THREE, None, 0.9)
+
+
+def test_files_without_rows_of_bias_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "bias.json").write_text('{"position_bias": []}')
+    with pytest.raises(InputError, match="holds no rows of position bias"):
+        read_known_bias(tmp_path / "bias.json", THREE, 0, 0.9)
+    with pytest.raises(InputError, match="no file at"):
+        read_known_bias(tmp_path / "nowhere.json", THREE, 0, 0.9)
+
+
+def test_a_held_bias_does_not_make_others_look_flat() -> None:
+    """Beside a curvature of 1e8 a direction of 1e-3 would pass for rounding."""
+    curvature = np.diag([1e8, 4.0, 1e-3])
+    curvature[1, 2] = curvature[2, 1] = 0.01
+    curvature[0, 1] = curvature[1, 0] = 30.0
+    held = np.array([True, False, False])
+    np.testing.assert_allclose(
+        inverse(curvature, held)[1:, 1:], np.linalg.inv(curvature)[1:, 1:], rtol=1e-4
+    )
+    assert inverse(curvature, held)[0, 0] == pytest.approx(1e-8)
+    assert inverse(curvature)[2, 2] < 2  # the negative control: its true variance is 1,025

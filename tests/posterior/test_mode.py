@@ -1,0 +1,56 @@
+"""The mode, from far away, against scipy's."""
+
+import jax
+import numpy as np
+import pytest
+from scipy import optimize
+
+from epiclick.posterior.mode import SETTLED, find_mode, inverse
+
+from .small_worlds import density_of, with_features, world
+
+
+@pytest.mark.parametrize("features", [False, True])
+def test_a_bad_start_leads_to_the_mode_that_scipy_finds(features: bool) -> None:
+    counts = world(2048, (1.0, 0.6, 0.3))
+    counts = with_features(counts) if features else counts
+    size = 2 + 2 * (5 if features else 4)
+    bad = np.random.default_rng(0).normal(0, 2, size)
+    bad[:2] = 6, -7  # logits of position bias
+    with jax.enable_x64(True):
+        density = density_of(counts)
+        mode = find_mode(density, bad)
+        near = find_mode(density, np.zeros(size))
+        found = optimize.minimize(
+            lambda v: tuple(-part for part in density.curvature(v)[:2]),
+            np.zeros(size),
+            jac=True,
+            method="BFGS",
+            options={"gtol": 1e-5},
+        )
+    assert np.abs(mode.curvature.gradient).max() < SETTLED == 1e-6
+    assert np.all(np.linalg.eigvalsh(mode.curvature.hessian) < 0)
+    sd = np.sqrt(np.diag(np.linalg.inv(-mode.curvature.hessian)))
+    for other in (near.vector, found.x):
+        np.testing.assert_allclose((mode.vector - other) / sd, 0, atol=1e-3)
+
+
+def test_a_mode_stays_where_it_is() -> None:
+    with jax.enable_x64(True):
+        density = density_of(world(400, (1.0, 0.6, 0.3)))
+        mode = find_mode(density, np.zeros(10))
+        again = find_mode(density, mode.vector)
+    np.testing.assert_array_equal(mode.vector, again.vector)
+
+
+def test_the_inverse_is_that_of_a_matrix_bent_upwards() -> None:
+    rng = np.random.default_rng(1)
+    turn, _ = np.linalg.qr(rng.normal(size=(4, 4)))
+    values = np.array([5.0, 2.0, -0.5, 0.0])
+    found = inverse(turn * values @ turn.T)
+    # a saddle is left downhill, and a flat direction in steps that are not infinite
+    np.testing.assert_allclose(
+        np.diag(turn.T @ found @ turn), [1 / 5, 1 / 2, 1 / 0.5, 1 / 5e-8], rtol=1e-6
+    )
+    sound = turn * abs(values + 1) @ turn.T
+    np.testing.assert_allclose(inverse(sound) @ sound, np.eye(4), atol=1e-12)
