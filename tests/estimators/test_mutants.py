@@ -178,7 +178,10 @@ MUTANTS = {
         "entropy", "* eta - 0.5 * c / x", "* eta + 0.5 * c / x", checks.check_entropy
     ),
     "entropy: weights forgotten": Mutant(
-        "entropy", "(weight @ each) / weight.sum()", "each.mean()", checks.check_entropy
+        "entropy",
+        "(weight @ each) / jnp.where(total > 0, total, 1.0)",
+        "each.mean()",
+        checks.check_entropy,
     ),
     "draws: relevance turned over": Mutant(
         "draws", "logit -= spare", "logit += spare", checks.check_draws

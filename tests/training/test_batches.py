@@ -6,8 +6,9 @@ import pyarrow as pa
 import pytest
 
 from epiclick.data.counts import ClickCounts
+from epiclick.errors import InputError
 from epiclick.likelihood.pairs import SWITCH_OVER, bucket_of
-from epiclick.training.batches import Batches
+from epiclick.training.batches import Batches, Shapes
 
 
 def random_counts(pairs: int = 500, contexts: int = 4, seed: int = 0) -> ClickCounts:
@@ -124,3 +125,64 @@ def test_batches_of_small_logs_are_never_empty() -> None:
         sizes = [int((batch >= 0).sum()) for batch in Batches(counts, 3).epoch()]
         assert min(sizes) >= 1
         assert max(sizes) - min(sizes) <= 1
+
+
+def test_weights_of_several_networks_follow_their_pairs() -> None:
+    counts = random_counts()
+    weight = np.random.default_rng(5).poisson(1, (3, len(counts))).astype(np.uint8)
+    batches = Batches(counts, 120, weight)
+    for pairs in batches.epoch(np.random.default_rng(0)):
+        own = batches.assemble(pairs).weight
+        assert own.dtype == np.float64
+        np.testing.assert_array_equal(own, np.where(pairs >= 0, weight[:, pairs], 0))
+    displays = counts.dense()[0].sum(axis=1)
+    np.testing.assert_array_equal(batches.displays, weight.astype(int) @ displays)
+    np.testing.assert_array_equal(Batches(counts, 120).displays, [displays.sum()])
+
+
+def test_common_shapes_suffice_for_all_and_no_more() -> None:
+    several = [random_counts(pairs, seed=pairs) for pairs in (300, 347, 260)]
+    shapes = Shapes.common(several, 4)
+    room = [Batches(counts, 1, shapes=Shapes(4, (999,) * 9)).capacity for counts in several]
+    assert set(room) == {(999,) * 9}
+    for bucket, most in enumerate(shapes.capacity):
+        sizes = [
+            int(np.sum(bucket_of((d - c).sum(axis=1)) == bucket))
+            for d, c in (counts.dense() for counts in several)
+        ]
+        assert most == -(-max(sizes) // 4)
+    leaves = set()
+    for counts in several:
+        batches = Batches(counts, 1, shapes=shapes)
+        dealt = list(batches.epoch(np.random.default_rng(0)))
+        assert len(dealt) == len(batches) == 4
+        everyone = np.concatenate(dealt)
+        np.testing.assert_array_equal(np.sort(everyone[everyone >= 0]), np.arange(len(counts)))
+        for pairs in dealt:
+            batch = batches.assemble(pairs)
+            leaves.add(tuple(np.shape(leaf) for leaf in jax.tree.leaves(batch)))
+    assert len(leaves) == 1
+
+
+def test_shapes_that_do_not_suffice_are_said() -> None:
+    counts = random_counts()
+    enough = Shapes.common([counts], 5)
+    assert Batches(counts, 100, shapes=enough).capacity == enough.capacity
+    for bucket, most in enumerate(enough.capacity):
+        less = list(enough.capacity)
+        less[bucket] = most - 1
+        with pytest.raises(InputError, match=r"500 pairs in 5 batches need .*Shapes\.common"):
+            Batches(counts, 100, shapes=Shapes(5, tuple(less)))
+    with pytest.raises(InputError, match="bucket by bucket"):
+        Batches(counts, 100, shapes=Shapes(5, enough.capacity[:-1]))
+
+
+def test_padding_changes_no_pair_of_a_batch() -> None:
+    counts = random_counts()
+    plain = Batches(counts, 100)
+    wide = Shapes(len(plain), tuple(room + 3 for room in plain.capacity))
+    padded = Batches(counts, 100, shapes=wide)
+    for few, more in zip(
+        *(b.epoch(np.random.default_rng(2)) for b in (plain, padded)), strict=True
+    ):
+        np.testing.assert_array_equal(few[few >= 0], more[more >= 0])

@@ -16,6 +16,7 @@ from epiclick.estimators import make_estimator
 from epiclick.models.parameters import Parameters
 from epiclick.models.position import init_betas, init_points
 from epiclick.models.relevance import init_relevance
+from epiclick.training.batches import Shapes
 from epiclick.training.checkpoint import Checkpoint, digest_counts
 from epiclick.training.inputs import fit_scaler
 from epiclick.training.loop import State, Training
@@ -223,7 +224,7 @@ def test_a_full_disk_leaves_the_earlier_checkpoint(
 
     monkeypatch.setattr(atomic.os, "replace", full)
     with pytest.raises(InputError, match="No space left"):
-        checkpoint.keep(replace(start, best_epoch=1), True)
+        checkpoint.keep(replace(start, best_epochs=(1,)), True)
     assert (tmp_path / "run").read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
@@ -253,3 +254,32 @@ def test_held_out_pairs_that_the_model_rules_out_are_told(make: Make) -> None:
     extreme = replace(training, valid=replace(training.valid, inputs=impossible))
     with pytest.raises(InputError, match=r"log-likelihood of (nan|-inf) after epoch 1"):
         extreme.run(extreme.start())
+
+
+def test_padding_changes_no_result(make: Make) -> None:
+    """Nor does a bucket that is empty but for padding, such as that of heads."""
+    training = make()
+    assert training.valid is not None
+
+    def few(pairs: PairSet) -> PairSet:
+        """Pairs with few unclicked displays, which are quick to compile."""
+        counts = pairs.batches.counts
+        displays, clicks = counts.dense()
+        counts = counts.subset(np.flatnonzero((displays - clicks).sum(axis=1) <= 2))
+        assert pairs.inputs is not None
+        return PairSet.of(counts, pairs.inputs.scaler, 100)
+
+    def padded(pairs: PairSet) -> PairSet:
+        room = tuple(room and room + 5 for room in pairs.batches.capacity)
+        assert room[-1] == 0
+        shapes = Shapes(len(pairs.batches), (*room[:-1], 3))
+        return replace(pairs, batches=replace(pairs.batches, shapes=shapes))
+
+    training = replace(training, train=few(training.train), valid=few(training.valid))
+    wide = replace(training, train=padded(training.train), valid=padded(training.valid))
+    one, other = (each.run(each.start()) for each in (training, wide))
+    # the network sums gradients over pairs in float32, whose order is the compiler's
+    for a, b in zip(*(jax.tree.leaves(state.best) for state in (one, other)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
+    for a, b in zip(one.history, other.history, strict=True):
+        assert a.validation == pytest.approx(b.validation, rel=1e-7)

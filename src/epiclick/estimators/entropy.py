@@ -44,7 +44,8 @@ def modified_entropy(relevance: Betas, position: Betas | Points, weight: jax.Arr
         weight: (pairs,) how often each pair counts in the mean.
     """
     each = beta_entropy(relevance.alpha, relevance.beta)
-    mean = (weight @ each) / weight.sum()
+    total = weight.sum()
+    mean = (weight @ each) / jnp.where(total > 0, total, 1.0)  # a bootstrap may draw no pair
     if isinstance(position, Points):
         return mean
     return mean + beta_entropy(position.alpha, position.beta).mean()

@@ -5,14 +5,34 @@ or take one pair; missing ones are filled up with pairs of weight 0. Each epoch 
 exactly one batch, in an order of its own.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from epiclick.data.counts import ClickCounts
+from epiclick.errors import InputError
 from epiclick.likelihood.pairs import BUCKETS, SWITCH_OVER, WIDTHS, Bucket, PairBatch, bucket_of
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """Number and size of batches that several counts share, and with them compiled programs.
+
+    Attributes:
+        batches: number of batches in an epoch.
+        capacity: room for pairs of each bucket in a batch.
+    """
+
+    batches: int
+    capacity: tuple[int, ...]
+
+    @classmethod
+    def common(cls, several: Sequence[ClickCounts], batches: int) -> "Shapes":
+        """The least shapes that suffice for each of several counts in so many batches."""
+        each = [_capacity(_by_bucket(counts), batches) for counts in several]
+        return cls(batches, tuple(map(max, zip(*each, strict=True))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,17 +41,43 @@ class Batches:
 
     Attributes:
         counts: the pairs and their entries.
-        batch_size: most pairs in a batch.
-        weight: (pairs,) how often each pair counts, 1 unless told.
+        batch_size: most pairs in a batch, unless shapes are given.
+        weight: how often each pair counts, (pairs,) or (networks, pairs); 1 unless told.
+        shapes: number and size of batches, if other counts are to have the same; what room is left
+            is filled up.
     """
 
     counts: ClickCounts
     batch_size: int
     weight: np.ndarray | None = None
+    shapes: Shapes | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse shapes that are too small."""
+        if self.shapes is None:
+            return
+        room, need = self.shapes.capacity, _capacity(self._members, len(self))
+        if len(room) != BUCKETS or any(a < b for a, b in zip(room, need, strict=False)):
+            raise InputError(
+                f"batches of {room} pairs, bucket by bucket, are given, but {len(self.counts):,} "
+                f"pairs in {len(self)} batches need {need}; find the shapes of all counts that are "
+                "to share them with Shapes.common"
+            )
 
     def __len__(self) -> int:
         """Number of batches in an epoch."""
+        if self.shapes is not None:
+            return self.shapes.batches
         return -(-len(self.counts) // self.batch_size)
+
+    @cached_property
+    def displays(self) -> np.ndarray:
+        """Displays of all pairs, weights counted: (networks,), (1,) where there is one weight."""
+        if self.weight is None:
+            return np.array([self.counts.total_displays])
+        shown = np.bincount(self.counts.pair, self.counts.displays, len(self.counts))
+        # row by row: all weights in float64 would need eight times their memory
+        return np.array([row @ shown for row in np.atleast_2d(self.weight)])
 
     @cached_property
     def _start(self) -> np.ndarray:
@@ -41,14 +87,14 @@ class Batches:
     @cached_property
     def _members(self) -> list[np.ndarray]:
         """Pairs of each bucket."""
-        unclicked = np.add.reduceat(self.counts.displays - self.counts.clicks, self._start[:-1])
-        bucket = bucket_of(unclicked)
-        return [np.flatnonzero(bucket == i) for i in range(BUCKETS)]
+        return _by_bucket(self.counts)
 
     @cached_property
     def capacity(self) -> tuple[int, ...]:
         """Most pairs of each bucket in a batch."""
-        return tuple(-(-len(members) // len(self)) for members in self._members)
+        if self.shapes is not None:
+            return self.shapes.capacity
+        return _capacity(self._members, len(self))
 
     def epoch(self, rng: np.random.Generator | None = None) -> Iterator[np.ndarray]:
         """The pairs of each batch, (sum of capacities,), -1 where there is none.
@@ -99,7 +145,7 @@ class Batches:
             for amount in (clicked, shown - clicked)
         )
         order = _order(unclicked)
-        weight = np.where(present, 1.0 if self.weight is None else self.weight[index], 0.0)
+        weight = np.where(present, 1.0 if self.weight is None else self.weight[..., index], 0.0)
         buckets, start = [], 0
         for width, capacity in zip((*WIDTHS, None), self.capacity, strict=True):
             part = slice(start, start + capacity)
@@ -109,6 +155,19 @@ class Batches:
                 # arrays stay on the host until a program takes them
                 buckets.append(Bucket(clicks[part], unclicked[part], own))  # type: ignore[arg-type]
         return PairBatch(tuple(buckets), weight)  # type: ignore[arg-type]
+
+
+def _by_bucket(counts: ClickCounts) -> list[np.ndarray]:
+    """Pairs of each bucket."""
+    start = np.searchsorted(counts.pair, np.arange(len(counts)))
+    unclicked = np.add.reduceat(counts.displays - counts.clicks, start)
+    bucket = bucket_of(unclicked)
+    return [np.flatnonzero(bucket == i) for i in range(BUCKETS)]
+
+
+def _capacity(members: Sequence[np.ndarray], batches: int) -> tuple[int, ...]:
+    """Most pairs of each bucket in one of so many batches."""
+    return tuple(-(-len(each) // batches) for each in members)
 
 
 def _order(unclicked: np.ndarray) -> np.ndarray:

@@ -21,7 +21,7 @@ from epiclick.data.counts import ClickCounts
 from epiclick.errors import InputError
 from epiclick.training.loop import Epoch, State
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 SECONDS_BETWEEN = 10.0
 SAMPLED_ROWS = 1_000
 DIGESTED_ROWS = 1_000_000
@@ -50,7 +50,8 @@ class Checkpoint:
         note = {
             "schema_version": SCHEMA_VERSION,
             "run": dict(self.run),
-            "best_epoch": state.best_epoch,
+            "best_epochs": state.best_epochs,
+            "best_validations": state.best_validations,
             "history": [asdict(row) for row in state.history],
         }
         try:
@@ -81,7 +82,8 @@ class Checkpoint:
         try:
             self._check(note)
             history = tuple(Epoch(**row) for row in note["history"])
-            best_epoch = int(note["best_epoch"])
+            best_epochs = tuple(map(int, note["best_epochs"]))
+            best_validations = tuple(map(float, note["best_validations"]))
         except (KeyError, TypeError, AttributeError) as error:
             raise InputError(f"{self.path} is damaged ({error}); start anew") from error
         leaves, form = jax.tree.flatten((start.parameters, start.optimizer, start.best))
@@ -90,7 +92,7 @@ class Checkpoint:
         with jax.enable_x64(True):
             parts = jax.tree.unflatten(form, [jnp.asarray(array) for array in arrays])
         parameters, optimizer, best = parts
-        return State(parameters, optimizer, best, best_epoch, history)
+        return State(parameters, optimizer, best, best_epochs, best_validations, history)
 
     def remove(self) -> None:
         """Delete the file, when the run is done."""

@@ -1,20 +1,22 @@
-"""The training loop: shuffled batches, AdamW, early stopping that restores the best weights."""
+"""The training loop: shuffled batches, AdamW, early stopping that restores the best weights.
+
+It trains one network, or an ensemble at once: what it is told of each comes as an array (networks,)
+whose first is the model's own. Each network stops and is restored by itself.
+"""
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 
 from epiclick.errors import InputError
-from epiclick.estimators.base import Draws
-from epiclick.likelihood.pairs import PairBatch
 from epiclick.models.parameters import Parameters
 from epiclick.training.interrupt import held_interrupts
+from epiclick.training.networks import Networks, Single
 from epiclick.training.objective import Objective
 from epiclick.training.optimizer import Optimizer
 from epiclick.training.pairset import PairSet
@@ -24,12 +26,10 @@ from epiclick.training.settings import TrainingSettings
 # streams of random numbers, each with a seed of its own for every epoch
 SHUFFLE, SAMPLE, VALIDATE = 1, 2, 3
 
-MOST_NATS = 300.0  # of a factor on the gradient, whose square float64 can hold
-
 
 @dataclass(frozen=True)
 class Epoch:
-    """One row of the history; likelihoods are per display.
+    """One row of the history, of the model's own network; likelihoods are per display.
 
     Attributes:
         epoch: number, from 1.
@@ -37,6 +37,9 @@ class Epoch:
         validation: of the held-out pairs after the epoch; None without any.
         zero_gradients: steps whose gradient was exactly 0.
         seconds: since training began.
+        members_log_likelihood: mean over the members of an ensemble, each of the pairs it was
+            given; None without any.
+        members_validation: mean over the members, of the held-out pairs.
     """
 
     epoch: int
@@ -44,6 +47,13 @@ class Epoch:
     validation: float | None
     zero_gradients: int
     seconds: float
+    members_log_likelihood: float | None = None
+    members_validation: float | None = None
+
+    def record(self) -> dict[str, Any]:
+        """The row as the history shows it, without members where there are none."""
+        alone = self.members_log_likelihood is None
+        return {k: v for k, v in asdict(self).items() if not (alone and k.startswith("members"))}
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,23 +64,22 @@ class State:
         parameters: the current ones.
         optimizer: what AdamW remembers.
         best: parameters to keep: of the best epoch so far, or the current ones without patience.
-        best_epoch: number of their epoch.
+        best_epochs: number of their epoch, for each network.
+        best_validations: validation likelihood at that epoch, for each network.
         history: one row per epoch.
     """
 
     parameters: Parameters
     optimizer: Any
     best: Parameters
-    best_epoch: int = 0
+    best_epochs: tuple[int, ...]
+    best_validations: tuple[float, ...]
     history: tuple[Epoch, ...] = ()
 
     @property
-    def best_validation(self) -> float:
-        """Validation likelihood of the epoch whose parameters are kept."""
-        if not self.best_epoch:
-            return -np.inf
-        validation = self.history[self.best_epoch - 1].validation
-        return -np.inf if validation is None else validation
+    def best_epoch(self) -> int:
+        """Number of the epoch whose parameters are the model's own."""
+        return self.best_epochs[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +94,7 @@ class Training:
         settings: how long and how fast.
         keep: called with the state after each epoch, and when interrupted; for checkpoints.
         progress: told about steps and epochs.
+        networks: how many there are; parameters of several have a leading axis.
     """
 
     objective: Objective
@@ -94,15 +104,18 @@ class Training:
     settings: TrainingSettings
     keep: Callable[[State, bool], None] | None = None
     progress: Progress = field(default_factory=Silent)
+    networks: Networks = field(default_factory=Single)
 
     def start(self) -> State:
         """The state before the first epoch."""
+        count = self.networks.count
         with jax.enable_x64(True):
             parameters = jax.tree.map(jnp.asarray, self.begin)
-            return State(parameters, self._optimizer.make().init(_wide(parameters)), parameters)
+            memory = self.networks.remember(self._optimizer, parameters)
+            return State(parameters, memory, parameters, (0,) * count, (-np.inf,) * count)
 
     def run(self, state: State) -> State:
-        """Train until the last epoch, or until validation stops improving.
+        """Train until the last epoch, or until validation stops improving for all networks.
 
         Returns the last state; its `best` holds the parameters to use.
         """
@@ -125,9 +138,17 @@ class Training:
 
     def done(self, state: State) -> bool:
         """Whether no further epoch is wanted."""
-        epochs, patience = len(state.history), self.settings.patience
-        waited = patience is not None and epochs - state.best_epoch >= patience
-        return epochs >= self.settings.epochs or waited
+        return len(state.history) >= self.settings.epochs or bool(self._waited(state).all())
+
+    def trained(self, state: State) -> list[Parameters]:
+        """Parameters to use of each network, numpy arrays."""
+        return self.networks.each(state.best)
+
+    def _waited(self, state: State) -> np.ndarray:
+        """Whether each network has waited long enough for better parameters, (networks,)."""
+        if self.settings.patience is None:
+            return np.zeros(self.networks.count, bool)
+        return len(state.history) - np.array(state.best_epochs) >= self.settings.patience
 
     @property
     def _optimizer(self) -> Optimizer:
@@ -143,106 +164,101 @@ class Training:
     def _first_log_likelihood(self) -> float:
         """Likelihood of a batch before any step, for estimators that scale by it."""
         inputs, batch = next(self.train.epoch())
-        draws = self.objective.draw(self._rng(SAMPLE, 0), self.begin, inputs)
-        return float(
-            jax.jit(self.objective.loss)(self.begin, inputs, batch, draws)[1].log_likelihood
-        )
+        begin, weight = self.networks.each(self.begin)[0], np.atleast_2d(batch.weight)[0]
+        draws = self.objective.draw(self._rngs(SAMPLE, 0)[0], begin, inputs)
+        batch = replace(batch, weight=weight)
+        return float(jax.jit(self.objective.loss)(begin, inputs, batch, draws)[1].log_likelihood)
 
     def _epoch(
         self, objective: Objective, state: State, began: float, check: Callable[[], None]
     ) -> State:
         number = len(state.history) + 1
         parameters, optimizer = state.parameters, state.optimizer
-        samples = self._rng(SAMPLE, number)
+        samples = self._rngs(SAMPLE, number)
         told = []
-        for inputs, batch in self.train.epoch(self._rng(SHUFFLE, number)):
-            draws = objective.draw(samples, parameters, inputs)
-            parameters, optimizer, log_likelihood, largest = _step(
+        for inputs, batch in self.train.epoch(self._rngs(SHUFFLE, number)[0]):
+            draws = self.networks.draw(objective.draw, samples, parameters, inputs)
+            parameters, optimizer, log_likelihood, largest = self.networks.step(
                 objective, self._optimizer, parameters, optimizer, inputs, batch, draws
             )
             told.append((log_likelihood, largest))
             self.progress.step()
             check()
-        likelihoods, gradients = np.asarray(told, float).T
+        # (steps, networks) each
+        likelihoods, gradients = (
+            np.stack(part).reshape(len(told), -1) for part in zip(*told, strict=True)
+        )
         self._check_finite(number, likelihoods, gradients)
         validation = self._validate(parameters)
-        if validation is not None and not np.isfinite(validation):
-            raise InputError(
-                f"the held-out pairs have a log-likelihood of {validation} after epoch {number}: "
-                "the model is sure of what did not happen there. The likely cause is a feature "
-                "with extreme values among them, or a learning rate that is too high (it is "
-                f"{self.settings.learning_rate:g}). {self._kept}"
-            )
+        self._check_held_out(number, validation)
+        likelihood = likelihoods.sum(axis=0) / self.train.displays  # (networks,)
+        ensemble = self.networks.count > 1
         row = Epoch(
             number,
-            float(likelihoods.sum() / self.train.displays),
-            validation,
-            int(np.sum(gradients == 0)),
+            float(likelihood[0]),
+            None if validation is None else float(validation[0]),
+            int(np.sum(gradients[:, 0] == 0)),
             time.monotonic() - began,
+            float(likelihood[1:].mean()) if ensemble else None,
+            float(validation[1:].mean()) if ensemble and validation is not None else None,
         )
         self.progress.epoch(row.log_likelihood, row.validation)
-        after = replace(
-            state, parameters=parameters, optimizer=optimizer, history=(*state.history, row)
+        # a network that has stopped stays as it was, however well it would go on
+        better = ~self._waited(state)
+        if validation is None:
+            validation = np.full(self.networks.count, -np.inf)
+        elif self.settings.patience is not None:
+            better &= validation > state.best_validations
+        return State(
+            parameters,
+            optimizer,
+            self.networks.choose(better, parameters, state.best),
+            tuple(np.where(better, number, state.best_epochs).tolist()),
+            tuple(np.where(better, validation, state.best_validations).tolist()),
+            (*state.history, row),
         )
-        waiting = self.settings.patience is not None and validation is not None
-        if waiting and (validation or 0.0) <= state.best_validation:
-            return after
-        return replace(after, best=parameters, best_epoch=number)
 
-    def _validate(self, parameters: Parameters) -> float | None:
-        """Log-likelihood of the held-out pairs, per display."""
+    def _validate(self, parameters: Parameters) -> np.ndarray | None:
+        """Log-likelihood of the held-out pairs under each network, per display."""
         if self.valid is None:
             return None
-        rng = self._rng(VALIDATE, 0)  # the same samples each time, so that epochs compare
-        total = sum(
-            self.objective.score(rng, parameters, inputs, batch)
-            for inputs, batch in self.valid.epoch()
-        )
+        rngs = self._rngs(VALIDATE, 0)  # the same samples each time, so that epochs compare
+        total = np.zeros(self.networks.count)
+        for inputs, batch in self.valid.epoch():
+            bias = self.networks.draw(self.objective.draw_bias, rngs, parameters, inputs)
+            total += self.networks.score(self.objective, parameters, inputs, batch, bias)
         return total / self.valid.displays
 
     @property
     def _kept(self) -> str:
         return "" if self.keep is None else "The last checkpoint is kept."
 
-    def _rng(self, stream: int, epoch: int) -> np.random.Generator:
-        """Random numbers of one stream in one epoch: no state to be kept between them."""
-        return np.random.default_rng([self.settings.seed, stream, epoch])
+    def _rngs(self, stream: int, epoch: int) -> list[np.random.Generator]:
+        """Random numbers of one stream in one epoch, for each network: no state is kept of them."""
+        first = [self.settings.seed, stream, epoch]
+        others = ([*first, i] for i in range(1, self.networks.count))
+        return [np.random.default_rng(seed) for seed in (first, *others)]
 
     def _check_finite(self, epoch: int, likelihoods: np.ndarray, gradients: np.ndarray) -> None:
-        bad = np.flatnonzero(~np.isfinite(likelihoods) | ~np.isfinite(gradients))
+        bad = np.argwhere(~np.isfinite(likelihoods) | ~np.isfinite(gradients))
         if len(bad):
-            step = int(bad[0])
+            step, network = bad[0].tolist()
+            member = f" of member {network}" if network else ""
             raise InputError(
-                f"training diverged in epoch {epoch}, step {step + 1} of {len(likelihoods)}: the "
-                f"log-likelihood is {likelihoods[step]:g} and the largest derivative "
-                f"{gradients[step]:g}. The likely cause is a learning rate that is too high (it is "
-                f"{self.settings.learning_rate:g}); try a tenth of it. {self._kept}"
+                f"training{member} diverged in epoch {epoch}, step {step + 1} of "
+                f"{len(likelihoods)}: the log-likelihood is {likelihoods[step, network]:g} and the "
+                f"largest derivative {gradients[step, network]:g}. The likely cause is a learning "
+                f"rate that is too high (it is {self.settings.learning_rate:g}); try a tenth of "
+                f"it. {self._kept}"
             )
 
-
-@jax.jit(static_argnums=(0, 1))
-def _step(
-    objective: Objective,
-    optimizer: Optimizer,
-    parameters: Parameters,
-    memory: Any,
-    inputs: jax.Array,
-    batch: PairBatch,
-    draws: Draws | None,
-) -> tuple[Parameters, Any, jax.Array, jax.Array]:
-    """One step of AdamW, with the batch's likelihood and its largest partial derivative."""
-    (_, told), gradient = jax.value_and_grad(objective.loss, has_aux=True)(
-        parameters, inputs, batch, draws
-    )
-    scale = jnp.exp(jnp.minimum(told.log_scale, MOST_NATS))
-    gradient = jax.tree.map(lambda leaf: leaf * scale, _wide(gradient))
-    largest = jnp.stack(
-        [jnp.max(jnp.abs(leaf), initial=0.0) for leaf in jax.tree.leaves(gradient)]
-    ).max()
-    updates, memory = optimizer.make().update(gradient, memory, _wide(parameters))
-    return optax.apply_updates(parameters, updates), memory, told.log_likelihood, largest
-
-
-def _wide(tree: Any) -> Any:
-    """The same in float64, in which AdamW remembers: gradients may differ by hundreds of nats."""
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), tree)
+    def _check_held_out(self, epoch: int, validation: np.ndarray | None) -> None:
+        if validation is None or np.isfinite(validation).all():
+            return
+        value = validation[~np.isfinite(validation)][0]
+        raise InputError(
+            f"the held-out pairs have a log-likelihood of {value} after epoch {epoch}: "
+            "the model is sure of what did not happen there. The likely cause is a feature "
+            "with extreme values among them, or a learning rate that is too high (it is "
+            f"{self.settings.learning_rate:g}). {self._kept}"
+        )

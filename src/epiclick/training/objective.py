@@ -43,9 +43,13 @@ class Objective(Protocol):
         """Scalar whose gradient is followed downwards, and what the loop is told beside it."""
         ...
 
+    def draw_bias(self, rng: np.random.Generator, parameters: Parameters, inputs: Any) -> Any:
+        """Position biases at which held-out pairs are scored, found on the host."""
+        ...
+
     def score(
-        self, rng: np.random.Generator, parameters: Parameters, inputs: Any, batch: PairBatch
-    ) -> float:
+        self, parameters: Parameters, inputs: jax.Array, batch: PairBatch, bias: Any
+    ) -> jax.Array:
         """Log-likelihood of held-out pairs, each with all uncertainty integrated out, summed."""
         ...
 
@@ -63,12 +67,14 @@ class EpistemicObjective:
         entropy: weight of the modified entropy.
         anchor: context whose bias is 1; None for the paper's free scale.
         samples: position biases drawn to score held-out pairs, where bias is a Beta.
+        held: contexts whose bias stays where it starts, where bias is a point.
     """
 
     estimator: Estimator[Any]
     entropy: float
     anchor: int | None
     samples: int
+    held: tuple[int, ...] = ()
 
     def draw(self, rng: np.random.Generator, parameters: Parameters, inputs: Any) -> Draws | None:
         """Samples for one step; no program runs where none are needed."""
@@ -80,29 +86,36 @@ class EpistemicObjective:
         self, parameters: Parameters, inputs: jax.Array, batch: PairBatch, draws: Draws | None
     ) -> tuple[jax.Array, Told]:
         """Negative objective, estimated log-likelihood and scale of the gradient."""
-        relevance = Betas(*relevance_betas(parameters.layers, inputs, jnp))
+        relevance = Betas(
+            *relevance_betas(parameters.layers, inputs, jnp, smooth=parameters.smooth)
+        )
         position = self._position(parameters)
         estimate = self.estimator.estimate(relevance, position, batch, draws)
-        objective = estimate.surrogate / batch.weight.sum()
+        objective = estimate.surrogate / _total(batch)
         if self.entropy:
             weight = self.entropy * jnp.exp(-estimate.log_scale)
             objective += weight * modified_entropy(relevance, position, batch.weight)
         return -objective, Told(estimate.log_likelihood, estimate.log_scale)
 
-    def score(
-        self, rng: np.random.Generator, parameters: Parameters, inputs: Any, batch: PairBatch
-    ) -> float:
-        """Sum over pairs of log E[J]; see `pair_scores`."""
+    def draw_bias(
+        self, rng: np.random.Generator, parameters: Parameters, inputs: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """theta and 1 - theta, (samples, contexts) each; one sample where bias is a point."""
         if isinstance(parameters.position, BetaLookup):
             _, position = _betas(parameters, inputs)
             log_theta, log_rest = draw_position(rng, position, self.samples)
-            theta, rest = np.exp(np.maximum(log_theta, LEAST_LOG_THETA)), np.exp(log_rest)
-        else:
-            theta, rest = (
-                np.asarray(part)[None]
-                for part in position_points(parameters.position, self.anchor, np)
-            )
-        return float(_score(parameters, inputs, batch, theta, rest))
+            return np.exp(np.maximum(log_theta, LEAST_LOG_THETA)), np.exp(log_rest)
+        theta, rest = position_points(parameters.position, self.anchor, np)
+        return np.asarray(theta)[None], np.asarray(rest)[None]
+
+    def score(
+        self, parameters: Parameters, inputs: jax.Array, batch: PairBatch, bias: Any
+    ) -> jax.Array:
+        """Sum over pairs of log of the mean of JJ over position biases."""
+        theta, rest = bias
+        alpha, beta = relevance_betas(parameters.layers, inputs, jnp, smooth=parameters.smooth)
+        each = pair_log_likelihoods(theta, rest, alpha, beta, batch)  # (samples, pairs)
+        return (jax.nn.logsumexp(each, axis=0) - jnp.log(len(theta))) @ batch.weight
 
     def started(self, measure: Callable[[], float]) -> Self:
         """Let the estimator ask for the first batch's likelihood."""
@@ -111,7 +124,11 @@ class EpistemicObjective:
     def _position(self, parameters: Parameters) -> Betas | Points:
         if isinstance(parameters.position, BetaLookup):
             return Betas(*position_betas(parameters.position, jnp))
-        return Points(*position_points(parameters.position, self.anchor, jnp))
+        logit = parameters.position.logit
+        if self.held:
+            held = np.isin(np.arange(len(logit)), self.held)
+            logit = jnp.where(held, jax.lax.stop_gradient(logit), logit)
+        return Points(*position_points(PointLookup(logit), self.anchor, jnp))
 
 
 @dataclass(frozen=True)
@@ -131,21 +148,14 @@ class PointwiseObjective:
         self, parameters: Parameters, inputs: jax.Array, batch: PairBatch, draws: Draws | None
     ) -> tuple[jax.Array, Told]:
         """Negative mean log-likelihood a pair, and the log-likelihood."""
-        total = self._log_likelihood(parameters, inputs, batch)
-        return -total / batch.weight.sum(), Told(total, 0.0)
+        total = self.score(parameters, inputs, batch, None)
+        return -total / _total(batch), Told(total, 0.0)
+
+    def draw_bias(self, rng: np.random.Generator, parameters: Parameters, inputs: Any) -> None:
+        """Nothing is sampled."""
 
     def score(
-        self, rng: np.random.Generator, parameters: Parameters, inputs: Any, batch: PairBatch
-    ) -> float:
-        """Log-likelihood of held-out pairs."""
-        return float(_pointwise_score(self, parameters, inputs, batch))
-
-    def started(self, measure: Callable[[], float]) -> Self:
-        """The same objective."""
-        return self
-
-    def _log_likelihood(
-        self, parameters: Parameters, inputs: jax.Array, batch: PairBatch
+        self, parameters: Parameters, inputs: jax.Array, batch: PairBatch, bias: Any
     ) -> jax.Array:
         """Sum over pairs and contexts of M log(theta zeta) + W log(1 - theta zeta)."""
         assert isinstance(parameters.position, PointLookup)
@@ -156,27 +166,20 @@ class PointwiseObjective:
         unseen = jnp.log(other[:, None] + rest * zeta[:, None])
         return batch.weight @ (clicked + (batch.unclicked * unseen).sum(axis=1))
 
+    def started(self, measure: Callable[[], float]) -> Self:
+        """The same objective."""
+        return self
+
+
+def _total(batch: PairBatch) -> jax.Array:
+    """How many pairs the batch counts as; 1 where a bootstrap has drawn none of them."""
+    total = batch.weight.sum()
+    return jnp.where(total > 0, total, 1.0)
+
 
 @jax.jit
 def _betas(parameters: Parameters, inputs: jax.Array) -> tuple[Betas, Betas]:
     """Relevance of the batch's pairs, and position bias."""
     assert isinstance(parameters.position, BetaLookup)
-    relevance = Betas(*relevance_betas(parameters.layers, inputs, jnp))
+    relevance = Betas(*relevance_betas(parameters.layers, inputs, jnp, smooth=parameters.smooth))
     return relevance, Betas(*position_betas(parameters.position, jnp))
-
-
-@jax.jit
-def _score(
-    parameters: Parameters, inputs: jax.Array, batch: PairBatch, theta: jax.Array, rest: jax.Array
-) -> jax.Array:
-    """Sum over pairs of log of the mean of JJ over position biases (samples, contexts)."""
-    alpha, beta = relevance_betas(parameters.layers, inputs, jnp)
-    each = pair_log_likelihoods(theta, rest, alpha, beta, batch)  # (samples, pairs)
-    return (jax.nn.logsumexp(each, axis=0) - jnp.log(len(theta))) @ batch.weight
-
-
-@jax.jit(static_argnums=0)
-def _pointwise_score(
-    objective: PointwiseObjective, parameters: Parameters, inputs: jax.Array, batch: PairBatch
-) -> jax.Array:
-    return objective._log_likelihood(parameters, inputs, batch)

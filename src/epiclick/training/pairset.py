@@ -10,7 +10,7 @@ from epiclick.data.counts import ClickCounts
 from epiclick.data.scaler import FeatureScaler
 from epiclick.likelihood.pairs import PairBatch
 from epiclick.models.relevance import exposure
-from epiclick.training.batches import Batches
+from epiclick.training.batches import Batches, Shapes
 from epiclick.training.inputs import Inputs
 
 
@@ -27,10 +27,18 @@ class PairSet:
     inputs: Inputs | None
 
     @classmethod
-    def of(cls, counts: ClickCounts, scaler: FeatureScaler | None, batch_size: int) -> "PairSet":
-        """Pairs of some counts in batches of at most `batch_size`."""
+    def of(
+        cls,
+        counts: ClickCounts,
+        scaler: FeatureScaler | None,
+        batch_size: int,
+        *,
+        weight: np.ndarray | None = None,
+        shapes: Shapes | None = None,
+    ) -> "PairSet":
+        """Pairs of some counts in batches of at most `batch_size`; see `Batches`."""
         inputs = None if scaler is None else Inputs(counts, scaler)
-        return cls(Batches(counts, batch_size), inputs)
+        return cls(Batches(counts, batch_size, weight, shapes), inputs)
 
     @property
     def width(self) -> int:
@@ -40,9 +48,9 @@ class PairSet:
         return len(self.inputs.scaler.mean)
 
     @property
-    def displays(self) -> int:
-        """Displays of all pairs."""
-        return self.batches.counts.total_displays
+    def displays(self) -> np.ndarray:
+        """Displays of all pairs, weights counted: (networks,), or (1,) where they share weights."""
+        return self.batches.displays
 
     def epoch(
         self, rng: np.random.Generator | None = None

@@ -18,6 +18,8 @@ class TrainingSettings:
             to the last epoch and keeps what it then has.
         decay: whether the learning rate falls.
         seed: of the first weights, the batches and the samples.
+        members: networks of an ensemble, trained beside the model's own; 1 for none.
+        bootstrap: whether each of them learns from a bootstrap of the queries.
     """
 
     epochs: int
@@ -28,3 +30,10 @@ class TrainingSettings:
     patience: int | None
     decay: bool
     seed: int
+    members: int = 1
+    bootstrap: bool = True
+
+    @property
+    def networks(self) -> int:
+        """How many are trained: the model's own, and the members if there are any."""
+        return 1 if self.members == 1 else 1 + self.members

@@ -44,7 +44,11 @@ def warm_start(init: FittedPBM, start: Parameters, train: ClickCounts) -> Parame
         return np.where(known, np.asarray(old)[row], new)
 
     position = type(start.position)(*map(moved, init.parameters.position, start.position))
-    layers = init.parameters.layers
+    # the posterior of a model is of a last layer in float64
+    layers = tuple(
+        (np.asarray(weight, np.float32), np.asarray(bias, np.float32))
+        for weight, bias in init.parameters.layers
+    )
     if init.features is None:
         ((weight, bias),), ((first, _),) = layers, start.layers
         layers = ((moved(weight, first), bias),)
