@@ -1,0 +1,173 @@
+r"""Draws of a posterior by a Markov chain, in a program that all worlds of one shape share.
+
+A move has two parts. A Hamiltonian one in coordinates in which the Gaussian around the mode is the
+standard one; step lengths are drawn anew each time, so that no direction is gone round in a circle.
+And an elliptical slice (Murray, Adams and MacKay 2010) through the weights of the confidence alone:
+clicks often say no more of it than that it is low, so that the posterior is a half of the prior,
+many times as wide as the Gaussian.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from epiclick.likelihood.pairs import PairBatch, pair_log_likelihoods
+from epiclick.models.relevance import betas_of
+from epiclick.network import apply_hidden
+from epiclick.posterior.density import Density
+
+WARMUP = 30  # moves before the first draw
+BETWEEN = 3  # moves from one draw to the next, so that draws are nearly independent
+STEPS = 5  # of the Hamiltonian part
+SHORTEST, LONGEST = 0.1, 0.45  # lengths of a step, in standard deviations of the Gaussian
+MOST_CUTS = 40  # of a slice
+
+State: TypeAlias = tuple[jax.Array, jax.Array, jax.Array]  # vector, log density, its gradient
+
+
+def chain_draws(
+    density: Density, mode: np.ndarray, covariance: np.ndarray, count: int, seed: int
+) -> np.ndarray:
+    """(count, size) draws of the density.
+
+    To be called within `jax.enable_x64(True)`.
+
+    Args:
+        density: of pairs in a single batch, the first context being the anchor and no position
+            bias known from elsewhere.
+        mode: (size,) where it is highest.
+        covariance: (size, size) of the Gaussian there.
+        count: number of draws.
+        seed: of the chain.
+    """
+    assert not np.isfinite(density.prior.position_mean).any()
+    factor, spread = np.linalg.cholesky(covariance), density.prior.layer_sd
+    return np.asarray(_run(count, jax.random.key(seed), mode, factor, spread, *_held(density)))
+
+
+def log_likelihoods(density: Density, vectors: np.ndarray) -> np.ndarray:
+    """(draws,) log-likelihood of (draws, size) vectors, in closed form; as `chain_draws`."""
+    return np.asarray(_log_likelihoods(vectors, *_held(density)))
+
+
+def _held(density: Density) -> tuple[np.ndarray, PairBatch]:
+    """What the last layer is given of each pair, (pairs, units + 1), and all clicks."""
+    ((inputs, batch),) = density.pairs.epoch()
+    assert density.anchor == 0
+    hidden = apply_hidden(density.body, inputs).astype(np.float64)
+    return np.concatenate([hidden, np.ones((len(hidden), 1))], axis=1), batch
+
+
+def _log_likelihood(vector: jax.Array, given: jax.Array, batch: PairBatch) -> jax.Array:
+    """Of one vector."""
+    positions = len(vector) - 2 * given.shape[1]  # but the first
+    logit = vector[:positions]
+    theta = jnp.concatenate([jnp.ones(1), jax.nn.sigmoid(logit)])
+    rest = jnp.concatenate([jnp.zeros(1), jax.nn.sigmoid(-logit)])
+    raw = given @ vector[positions:].reshape(-1, 2)
+    alpha, beta = betas_of(raw[:, 0], raw[:, 1], jnp, smooth=True)
+    return batch.weight @ pair_log_likelihoods(theta[None], rest[None], alpha, beta, batch)[0]
+
+
+@jax.jit
+def _log_likelihoods(vectors: jax.Array, given: jax.Array, batch: PairBatch) -> jax.Array:
+    return jax.lax.map(lambda vector: _log_likelihood(vector, given, batch), vectors)
+
+
+@partial(jax.jit, static_argnums=0)
+def _run(
+    count: int,
+    key: jax.Array,
+    mode: jax.Array,
+    factor: jax.Array,
+    layer_sd: jax.Array,
+    given: jax.Array,
+    batch: PairBatch,
+) -> jax.Array:
+    """The whole chain: (count, size)."""
+    positions = len(mode) - len(layer_sd)  # but the first
+    # the layer's columns are mean and confidence, in turn
+    spread = jnp.concatenate([jnp.zeros(positions), layer_sd.at[::2].set(0)])
+
+    def log_prior(vector: jax.Array) -> jax.Array:
+        logit, layer = vector[:positions], vector[positions:]
+        uniform = jax.nn.log_sigmoid(logit) + jax.nn.log_sigmoid(-logit)
+        return uniform.sum() - 0.5 * jnp.square(layer / layer_sd).sum()
+
+    def log_density(vector: jax.Array) -> jax.Array:
+        return _log_likelihood(vector, given, batch) + log_prior(vector)
+
+    slope = jax.value_and_grad(log_density)
+
+    def move(vector: jax.Array, key: jax.Array) -> tuple[jax.Array, None]:
+        one, other = jax.random.split(key)
+        return slice_move(hamiltonian_move((vector, *slope(vector)), factor, slope, one), other)
+
+    def slice_move(state: State, key: jax.Array) -> tuple[jax.Array, None]:
+        vector, value, _ = state
+        turn, level, angle, cuts = jax.random.split(key, 4)
+        moving, still = jnp.where(spread > 0, vector, 0), jnp.where(spread > 0, 0, vector)
+        aside = spread * jax.random.normal(turn, vector.shape)
+        least = value - log_prior(vector) + jnp.log(jax.random.uniform(level))
+
+        def at(angle: jax.Array) -> jax.Array:
+            return still + jnp.cos(angle) * moving + jnp.sin(angle) * aside
+
+        def outside(now: tuple) -> jax.Array:
+            number, angle, *_ = now
+            there = at(angle)
+            return (number < MOST_CUTS) & ~(log_density(there) - log_prior(there) > least)
+
+        def cut(now: tuple) -> tuple:
+            number, angle, low, high = now
+            low, high = jnp.where(angle < 0, angle, low), jnp.where(angle < 0, high, angle)
+            share = jax.random.uniform(jax.random.fold_in(cuts, number))
+            return number + 1, low + share * (high - low), low, high
+
+        first = 2 * jnp.pi * jax.random.uniform(angle)
+        number, angle, *_ = jax.lax.while_loop(outside, cut, (0, first, first - 2 * jnp.pi, first))
+        return jnp.where(number < MOST_CUTS, at(angle), vector), None
+
+    def draw(vector: jax.Array, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+        vector, _ = jax.lax.scan(move, vector, jax.random.split(key, BETWEEN))
+        return vector, vector
+
+    first, warm, rest = jax.random.split(key, 3)
+    vector = mode + factor @ jax.random.normal(first, mode.shape)
+    vector, _ = jax.lax.scan(move, vector, jax.random.split(warm, WARMUP))
+    return jax.lax.scan(draw, vector, jax.random.split(rest, count))[1]
+
+
+def hamiltonian_move(
+    state: State,
+    factor: jax.Array,
+    slope: Callable[[jax.Array], tuple[jax.Array, jax.Array]],
+    key: jax.Array,
+) -> State:
+    """The state after one Hamiltonian move, or the same.
+
+    Args:
+        state: before.
+        factor: (size, size) Cholesky's, of the covariance that sets the scale.
+        slope: log density and its gradient.
+        key: of all that is random.
+    """
+    push, pace, chance = jax.random.split(key, 3)
+    start = jax.random.normal(push, state[0].shape)
+    length = jax.random.uniform(pace, minval=SHORTEST, maxval=LONGEST)
+
+    def step(_: int, now: tuple[State, jax.Array]) -> tuple[State, jax.Array]:
+        (vector, _value, gradient), momentum = now
+        momentum = momentum + length / 2 * (factor.T @ gradient)
+        vector = vector + length * (factor @ momentum)
+        value, gradient = slope(vector)
+        return (vector, value, gradient), momentum + length / 2 * (factor.T @ gradient)
+
+    there, end = jax.lax.fori_loop(0, STEPS, step, (state, start))
+    gain = there[1] - state[1] + (jnp.square(start).sum() - jnp.square(end).sum()) / 2
+    accept = jnp.log(jax.random.uniform(chance)) < gain  # never if the gain is NaN
+    return jax.tree.map(lambda new, old: jnp.where(accept, new, old), there, state)

@@ -1,0 +1,155 @@
+"""Ways to be sure: each learns from a world's counts and says what it knows of the rest."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy.stats import norm
+
+from epiclick.beta import Beta
+from epiclick.calibration.answers import DRAWS, LEVELS, VALUES, Answers
+from epiclick.calibration.padded import fit_padded
+from epiclick.calibration.quantities import Questions
+from epiclick.calibration.worlds import Case, display_rows
+from epiclick.errors import InputError, did_you_mean
+from epiclick.models.kinds import BiasKind
+
+MEMBERS = 6
+CONTROL_SD = 0.02
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to be sure.
+
+    Attributes:
+        name: what the table calls it.
+        words: what it is.
+        answer: what it says in a world, by names of `QUANTITIES`; it need not answer them all. The
+            world is a `Case`, or for worlds of the model's own prior an `OwnWorld`.
+    """
+
+    name: str
+    words: str
+    answer: Callable[[Any], dict[str, Answers]]
+
+
+def fit_and_ask(
+    case: Case, *, model: str = "EpistemicPBM", kind: BiasKind = "robust", **parameters: Any
+) -> dict[str, Answers]:
+    """Fit a model of the library to the world's counts and ask it.
+
+    Args:
+        case: the world.
+        model: name of the class.
+        kind: which uncertainty of position bias is asked for.
+        parameters: of the model.
+    """
+    from epiclick.pbm import MODELS
+
+    unfitted = MODELS[model]().set_params(**parameters, seed=case.seed % 2**31)
+    return Questions(fit_padded(unfitted, case), case, kind).answers()
+
+
+def know(case: Case) -> dict[str, Answers]:
+    """What one can know who is told the truth behind the world: right by construction.
+
+    The Betas of relevance and position bias are known; of relative position bias an estimate with
+    an error of known size is.
+    """
+    from epiclick.posterior.relevance import item_posterior
+
+    world, theta = case.world, case.world.position_bias
+    rng = np.random.default_rng([case.seed, 8])
+    relative = theta[1:] / theta[0]
+    estimate = relative + CONTROL_SD * rng.standard_normal(len(relative))
+    reach = np.array([[norm.isf((1 - level) / 2)] for level in LEVELS]) * CONTROL_SD
+    noise = CONTROL_SD * rng.standard_normal((len(relative), DRAWS))
+    answers = {
+        "position_bias": Answers(
+            relative, estimate, estimate - reach, estimate + reach, estimate[:, None] + noise
+        )
+    }
+    if world.prior is None or case.family.change == "daily" or world.settings.users != "pbm":
+        return answers
+    rows = rng.permutation(case.rows(case.unseen))[:VALUES]
+    prior = Beta(world.prior.alpha[rows], world.prior.beta[rows])
+    answers["unseen_relevance"] = _of_betas(world.relevance[rows], prior, theta[0], rng)
+
+    seen = case.train.subset(rng.permutation(len(case.train))[:VALUES])
+    rows = case.rows(seen)
+    posterior = [
+        item_posterior(seen, theta, 1 - theta, world.prior.alpha[rows], world.prior.beta[rows], p)
+        for p in LEVELS
+    ]
+    betas = posterior[0].betas
+    answers["seen_relevance"] = Answers(
+        theta[0] * world.relevance[rows],
+        theta[0] * betas.quantile(0.5),
+        theta[0] * np.stack([each.low for each in posterior]),
+        theta[0] * np.stack([each.high for each in posterior]),
+        theta[0] * betas.sample(rng, DRAWS).T,
+    )
+    row = display_rows(world)
+    shown = rng.permutation(np.flatnonzero(np.isin(row, case.rows(case.unseen))))[:VALUES]
+    bias = theta[world.log["position"].to_numpy()[shown] - 1]
+    prior = Beta(world.prior.alpha[row[shown]], world.prior.beta[row[shown]])
+    answers["click_probability"] = _of_betas(world.relevance[row[shown]], prior, bias, rng)
+    return answers
+
+
+def _of_betas(
+    relevance: np.ndarray, betas: Beta, factor: np.ndarray | float, rng: np.random.Generator
+) -> Answers:
+    """Answers on factor x relevance that is known to follow the Betas."""
+    ends = [betas.interval(level) for level in LEVELS]
+    return Answers(
+        factor * relevance,
+        factor * betas.quantile(0.5),
+        factor * np.stack([low for low, _ in ends]),
+        factor * np.stack([high for _, high in ends]),
+        (factor * betas.sample(rng, DRAWS)).T,
+    )
+
+
+def _fitted(name: str, words: str, **options: Any) -> Method:
+    return Method(name, words, partial(fit_and_ask, **options))
+
+
+def _paper(estimator: str) -> Method:
+    words = f"the paper's estimator {estimator}"
+    return _fitted(estimator, words, kind="evidential", estimator=estimator, baseline=True)
+
+
+_ALL = (
+    _fitted("marginal", "the default: posterior robust to differences between queries"),
+    _fitted("marginal-bayes", "the same, trusting the model", kind="bayes"),
+    _fitted("ensemble", "six networks, each on a bootstrap of the queries", members=MEMBERS),
+    _fitted("deep-ensemble", "six networks, all on all queries", members=MEMBERS, bootstrap=False),
+    _fitted(
+        "pointwise-bootstrap",
+        "six pointwise models, each on a bootstrap of the queries",
+        model="PointwisePBM",
+        members=MEMBERS,
+    ),
+    _paper("exact"),
+    _paper("conditioned"),
+    _paper("self_normalized"),
+    _paper("naive"),
+    Method("control", "told the truth behind each world: must pass", know),
+)
+
+METHODS: Mapping[str, Method] = {method.name: method for method in _ALL}
+
+
+def find_methods(names: Sequence[str | Method]) -> tuple[Method, ...]:
+    """The methods of the given names; methods stay as they are."""
+    for name in names:
+        if isinstance(name, str) and name not in METHODS:
+            raise InputError(
+                f"there is no method '{name}'{did_you_mean(name, METHODS)}; "
+                f"there are {', '.join(METHODS)}"
+            )
+    return tuple(METHODS[name] if isinstance(name, str) else name for name in dict.fromkeys(names))

@@ -1,0 +1,168 @@
+"""What is asked of a fitted model in a world, beside the truth.
+
+Intervals are the model's own, by its public calls, at each level. Draws, from which scores and
+ranks come, are drawn jointly: parameters of the model first, then relevance given them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from epiclick.beta import Beta
+from epiclick.calibration.answers import DRAWS, LEVELS, VALUES, Answers
+from epiclick.calibration.worlds import Case, display_probability, display_rows
+from epiclick.data.features import FeatureTable
+from epiclick.models.averaging import bias_by
+from epiclick.models.kinds import BiasKind
+from epiclick.models.parameters import Parameters
+from epiclick.models.prediction import relevance_of_pairs
+from epiclick.models.uncertainty import parameter_draws
+
+if TYPE_CHECKING:
+    from epiclick.pbm import PositionBasedModel
+
+
+@dataclass(frozen=True, eq=False)
+class Questions:
+    """A fitted model in a world.
+
+    Attributes:
+        model: it.
+        case: the world.
+        kind: which of the model's uncertainties of position bias is asked for.
+    """
+
+    model: "PositionBasedModel"
+    case: Case
+    kind: BiasKind
+
+    def answers(self) -> dict[str, Answers]:
+        """Answers on all quantities that the model states an uncertainty of, by their names."""
+        asked: dict[str, Callable[[], Answers | None]] = {
+            "position_bias": self.position_bias,
+            "unseen_relevance": self.unseen_relevance,
+            "seen_relevance": self.seen_relevance,
+            "click_probability": self.click_probability,
+        }
+        found = {name: ask() for name, ask in asked.items()}
+        return {name: given for name, given in found.items() if given is not None and given.known}
+
+    def position_bias(self) -> Answers | None:
+        """Bias of all positions but the first, relative to it; None if it is a mere point."""
+        if self.model.position_bias()["low"].isna().all():
+            return None
+        theta = self.case.world.position_bias
+        truth = theta[1:] / theta[0]
+        drawn = (self._bias / self._bias[:, :1])[:, 1:].T  # (positions, draws)
+        tables = [self.model.position_bias(self.kind, level=level) for level in LEVELS]
+        low, high = (
+            np.stack([table[f"relative_{end}"].to_numpy()[self._places[1:]] for table in tables])
+            for end in ("low", "high")
+        )
+        return Answers(truth, np.median(drawn, axis=1), low, high, drawn)
+
+    def unseen_relevance(self) -> Answers:
+        """Relevance of some items of the queries held back."""
+        counts = self.case.unseen
+        pairs = self._some(len(counts), 1)
+        rows = self.case.rows(counts)[pairs]
+        truth = self.case.world.click_if_first[rows]
+        draws = self._relevance(pairs, 2)
+        if not self.case.family.with_features:
+            return Answers.of_draws(truth, draws)
+        low, high = self._intervals(lambda: self.model.relevance(self._table(rows)))
+        return Answers(truth, np.median(draws, axis=1), low, high, draws)
+
+    def seen_relevance(self) -> Answers | None:
+        """Relevance of some items that were learned from; None for a model without a posterior.
+
+        Draws are of the Beta with the posterior's mean and variance.
+        """
+        posterior = getattr(self.model, "posterior", None)
+        if posterior is None:
+            return None
+        # in the order of the counts, as a subset keeps it; ranks take any one of them
+        pairs = np.sort(self._some(len(self.case.train), 3))
+        counts = self.case.train.subset(pairs)
+        order = np.random.default_rng([self.case.seed, 4]).permutation(len(counts))
+        tables = self._frames(lambda: posterior(counts))
+        betas = Beta(tables[0]["alpha"].to_numpy()[order], tables[0]["beta"].to_numpy()[order])
+        low, high = (
+            np.stack([table[end].to_numpy()[order] for table in tables]) for end in ("low", "high")
+        )
+        truth = self.case.world.click_if_first[self.case.rows(counts)[order]]
+        rng = np.random.default_rng([self.case.seed, 5])
+        return Answers(truth, betas.quantile(0.5), low, high, betas.sample(rng, DRAWS).T)
+
+    def click_probability(self) -> Answers:
+        """Probability of a click on some displays of the queries held back."""
+        world, counts = self.case.world, self.case.unseen
+        row, rows = display_rows(world), self.case.rows(counts)
+        shown = np.flatnonzero(np.isin(row, rows))
+        chosen = shown[self._some(len(shown), 6)]
+        pairs = np.searchsorted(rows, row[chosen])  # rows ascend as the pairs do
+        position = world.log["position"].to_numpy()[chosen] - 1
+        draws = self._bias[:, position].T * self._relevance(pairs, 7)
+        return Answers.of_draws(display_probability(world)[chosen], draws)
+
+    @cached_property
+    def _parameters(self) -> list[Parameters]:
+        """As many parameters as draws; members of an ensemble take turns."""
+        kind = "bayes" if self.kind == "bayes" else "robust"
+        drawn = parameter_draws(self.model.fitted_, DRAWS, kind=kind, seed=self.case.seed)
+        return [drawn[i % len(drawn)] for i in range(DRAWS)]
+
+    @cached_property
+    def _bias(self) -> np.ndarray:
+        """(draws, positions) of position bias, at positions 1, 2, ..."""
+        return bias_by(self.model.fitted_, self._parameters, self._places)[0]
+
+    @cached_property
+    def _places(self) -> np.ndarray:
+        """Where the model's contexts have positions 1, 2, ..."""
+        positions = self.model.fitted_.contexts["position"].to_pylist()
+        place = {position: i for i, position in enumerate(positions)}
+        return np.array([place[k + 1] for k in range(len(self.case.world.position_bias))])
+
+    @cached_property
+    def _by_draw(self) -> tuple[np.ndarray, np.ndarray]:
+        """alpha and beta of all pairs held back by each draw of the parameters, (draws, pairs)."""
+        networks = [parameters.layers for parameters in self._parameters]
+        return relevance_of_pairs(self.model.fitted_, networks, self.case.unseen)
+
+    def _relevance(self, pairs: np.ndarray, stream: int) -> np.ndarray:
+        """(pairs, draws) of relevance of some pairs held back, one of each draw of parameters."""
+        one, other = (part[:, pairs] for part in self._by_draw)
+        if self.model.fitted_.kind == "PointwisePBM":
+            return one.T
+        return Beta(one, other).sample(np.random.default_rng([self.case.seed, stream])).T
+
+    def _table(self, rows: np.ndarray) -> FeatureTable:
+        """Features of some rows of the world."""
+        table = self.case.world.features
+        return FeatureTable(table.keys.take(rows), table.names, table.rows(rows))
+
+    def _intervals(self, call: Callable[[], pd.DataFrame]) -> tuple[np.ndarray, np.ndarray]:
+        """Low and high, (levels, values) each, of a call of the model."""
+        frames = self._frames(call)
+        low, high = (np.stack([f[end].to_numpy() for f in frames]) for end in ("low", "high"))
+        return low, high
+
+    def _frames(self, call: Callable[[], pd.DataFrame]) -> list[pd.DataFrame]:
+        """What a call of the model says at each level."""
+        usual, frames = self.model.level, []
+        try:
+            for level in LEVELS:
+                self.model.level = level
+                frames.append(call())
+        finally:
+            self.model.level = usual
+        return frames
+
+    def _some(self, count: int, stream: int) -> np.ndarray:
+        """Some of so many values, in random order."""
+        return np.random.default_rng([self.case.seed, stream]).permutation(count)[:VALUES]

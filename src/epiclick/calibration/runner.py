@@ -1,0 +1,224 @@
+"""Worlds -> fits -> table of coverage, on several processes.
+
+The table is the same whatever their number, and however often the run was stopped.
+"""
+
+import os
+import signal
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from epiclick.calibration.families import OWN_PRIOR_NAME, Family, find_families
+from epiclick.calibration.methods import Method, find_methods
+from epiclick.calibration.own_prior import OWN_METHODS
+from epiclick.calibration.own_worlds import OWN_PRIOR, make_own_world
+from epiclick.calibration.results import Task, load_answers, save_answers
+from epiclick.calibration.table import (
+    CalibrationTable,
+    CoverageRow,
+    UniformityRow,
+    coverage_rows,
+    uniformity_rows,
+)
+from epiclick.calibration.worlds import make_case
+from epiclick.errors import InputError, InputWarning, Problem
+
+WORLDS = "worlds"
+PROGRAMS = "programs"
+
+
+def calibrate(
+    worlds: int = 60,
+    families: Sequence[str | Family] | None = None,
+    methods: Sequence[str | Method] = ("marginal",),
+    seed: int = 0,
+    *,
+    shrink: float = 1.0,
+    jobs: int = 1,
+    folder: str | Path | None = None,
+    progress: bool = True,
+) -> CalibrationTable:
+    """Ask methods in many worlds how sure they are, and count how often they are right.
+
+    Args:
+        worlds: worlds of each family.
+        families: names of families or of their groups, or families; all unless told, with worlds
+            of the model's own prior ("own-prior"), which has methods of its own.
+        methods: names of methods, or methods.
+        seed: of everything random.
+        shrink: factor on all widths; 0.7, say, is a negative control that must be flagged.
+        jobs: processes; with more than one, families and methods must be importable.
+        folder: where the results of each world are kept, so that a stopped run goes on; a temporary
+            one unless told.
+        progress: show a progress bar, on a terminal.
+    """
+    _check(worlds, seed, shrink, jobs)
+    chosen, asked = _families(families), find_methods(methods)
+    if not asked:
+        raise InputError("no method was named; marginal is the default")
+    with _kept(folder) as kept:
+        tasks = [
+            Task(family, method, seed, index)
+            for index in range(worlds)
+            for family in chosen
+            for method in _methods(family, asked)
+        ]
+        run_tasks(tasks, kept, jobs, progress=progress)
+        return gather(chosen, asked, kept, worlds, seed, shrink)
+
+
+def gather(
+    families: Sequence[Family],
+    methods: Sequence[Method],
+    folder: Path,
+    worlds: int,
+    seed: int,
+    shrink: float = 1.0,
+) -> CalibrationTable:
+    """The table of results that are kept in a folder."""
+    rows: list[CoverageRow] = []
+    tests: list[UniformityRow] = []
+    asked = [(m, f) for m in methods for f in families if f != OWN_PRIOR]
+    asked += [(m, f) for f in families if f == OWN_PRIOR for m in _methods(f, methods)]
+    for method, family in asked:
+        paths = (Task(family, method, seed, i).path(folder / WORLDS) for i in range(worlds))
+        answers = [load_answers(path) for path in paths]
+        if family != OWN_PRIOR:
+            rows += coverage_rows(method.name, family, answers, shrink)
+        tests += uniformity_rows(method.name, family, answers, shrink)
+    return CalibrationTable(tuple(rows), tuple(tests), worlds, seed, shrink)
+
+
+def run_tasks(tasks: Sequence[Task], folder: Path, jobs: int, *, progress: bool) -> None:
+    """Do all tasks whose results are not yet kept; tasks of one world together."""
+    by_world: dict[tuple[int, str], list[Task]] = {}
+    for task in tasks:
+        if not task.path(folder / WORLDS).is_file():
+            by_world.setdefault((task.index, task.family.name), []).append(task)
+    groups = list(by_world.values())
+    with _bar(len(groups), shown=progress) as advance:
+        if jobs == 1:
+            for group in groups:
+                run_world(group, folder)
+                advance()
+        elif groups:
+            _run_apart(groups, folder, jobs, advance)
+
+
+def run_world(tasks: Sequence[Task], folder: Path) -> None:
+    """Make one world, and keep what each method says in it."""
+    first = tasks[0]
+    with warnings.catch_warnings():
+        # what breaks the model is the point of some worlds
+        warnings.simplefilter("ignore", InputWarning)
+        make: Callable[..., Any] = make_own_world if first.family == OWN_PRIOR else make_case
+        case = make(first.family, first.seed, first.index)
+        for task in tasks:
+            save_answers(task.method.answer(case), task.path(folder / WORLDS))
+
+
+def _run_apart(
+    groups: Sequence[Sequence[Task]], folder: Path, jobs: int, advance: Callable[[], None]
+) -> None:
+    """The same on several processes."""
+    pool = ProcessPoolExecutor(
+        jobs, mp_context=get_context("spawn"), initializer=_start_worker, initargs=(str(folder),)
+    )
+    try:
+        for done in as_completed([pool.submit(run_world, group, folder) for group in groups]):
+            done.result()
+            advance()
+    except BrokenProcessPool as error:
+        raise MemoryError(
+            "a process of the calibration was ended from outside, often for want of memory; "
+            "run the same command with fewer jobs to go on"
+        ) from error
+    finally:
+        # worlds that are under way are finished and kept, the others left for the next run
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _start_worker(folder: str) -> None:
+    """Leave Ctrl-C to the parent, and share compiled programs; runs before jax is imported."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(folder, PROGRAMS).absolute()))
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
+
+
+@contextmanager
+def _bar(worlds: int, *, shown: bool) -> Iterator[Callable[[], None]]:
+    """What moves a progress bar by one world; there is a bar on a terminal only."""
+    if not (shown and worlds and sys.stderr.isatty()):
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    with Progress(
+        TextColumn("calibrating"),
+        BarColumn(bar_width=20),
+        MofNCompleteColumn(),
+        TextColumn("worlds, left"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    ) as bar:
+        task = bar.add_task("", total=worlds)
+        yield lambda: bar.advance(task)
+
+
+@contextmanager
+def _kept(folder: str | Path | None) -> Iterator[Path]:
+    """The folder of results, or a temporary one."""
+    if folder is not None:
+        yield Path(folder)
+        return
+    with tempfile.TemporaryDirectory(prefix="epiclick-calibrate-") as temporary:
+        yield Path(temporary)
+
+
+def _families(families: Sequence[str | Family] | None) -> tuple[Family, ...]:
+    if families is None:
+        return (*find_families(None), OWN_PRIOR)
+    names = [each for each in families if isinstance(each, str)]
+    named = find_families([name for name in names if name != OWN_PRIOR_NAME])
+    own = (OWN_PRIOR,) if OWN_PRIOR_NAME in names else ()
+    chosen = (*named, *own, *(each for each in families if isinstance(each, Family)))
+    if not chosen:
+        raise InputError("no family of worlds was named; leave families out to take them all")
+    return chosen
+
+
+def _methods(family: Family, methods: Sequence[Method]) -> Sequence[Method]:
+    """Who is asked in a family: worlds of the model's own prior have methods of their own."""
+    return tuple(OWN_METHODS.values()) if family == OWN_PRIOR else methods
+
+
+def _check(worlds: int, seed: int, shrink: float, jobs: int) -> None:
+    """Refuse numbers that make no sense, all together."""
+    problems = [
+        Problem(f"{name} must be {rule}", 1, "argument", (f"{name}={value!r}",))
+        for name, value, rule, good in (
+            ("worlds", worlds, "a whole number above 0", worlds >= 1),
+            ("seed", seed, "a whole number, 0 or above", seed >= 0),
+            ("shrink", shrink, "a number above 0", 0 < shrink < float("inf")),
+            ("jobs", jobs, "a whole number above 0", jobs >= 1),
+        )
+        if not good
+    ]
+    if problems:
+        raise InputError.of("these arguments of calibrate", problems)

@@ -1,0 +1,247 @@
+"""Nominal against actual coverage: one row for a method, family of worlds, quantity and level."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+from epiclick.calibration.answers import LEVELS, QUANTITIES, Answers
+from epiclick.calibration.families import Family
+from epiclick.calibration.own_prior import OWN_QUANTITIES
+from epiclick.calibration.own_worlds import OWN_PRIOR
+from epiclick.evaluation.coverage import clustered_mean, clustered_share, crps, held, ranks_among
+from epiclick.evaluation.uniformity import one_per_world, uniformity
+
+RANKED = {**QUANTITIES, **OWN_QUANTITIES}
+"""What ranks are tested of, in words."""
+
+
+@dataclass(frozen=True)
+class CoverageRow:
+    """How often the intervals of one level held the truth.
+
+    Attributes:
+        quantity: what they are intervals of (see `QUANTITIES`).
+        family: of the worlds.
+        well_specified: whether the model's assumptions hold there.
+        nominal: level of the intervals.
+        actual: share of truths they held.
+        error: its standard error, from the differences between worlds.
+        width: their mean width.
+        crps: mean continuous ranked probability score of the distributions behind them.
+        method: whose they are.
+        low: lower end of the 99 % interval of the actual level.
+        high: upper end.
+        worlds: number of worlds.
+        values: number of values.
+        flagged: whether the nominal level lies outside that interval.
+    """
+
+    quantity: str
+    family: str
+    well_specified: bool
+    nominal: float
+    actual: float
+    error: float
+    width: float
+    crps: float
+    method: str
+    low: float
+    high: float
+    worlds: int
+    values: int
+    flagged: bool
+
+
+@dataclass(frozen=True)
+class UniformityRow:
+    """Whether the ranks of the truth, one a world, are uniform among the draws.
+
+    Attributes:
+        quantity: what was ranked (see `RANKED`).
+        family: of the worlds.
+        well_specified: whether the model's assumptions hold there.
+        method: whose draws they are.
+        p_value: of the test.
+        ranks: (worlds,) the ranks.
+        draws: number of draws they are ranks among.
+        flagged: whether the test rejects, at 1 in 100.
+    """
+
+    quantity: str
+    family: str
+    well_specified: bool
+    method: str
+    p_value: float
+    ranks: tuple[int, ...]
+    draws: int
+    flagged: bool
+
+
+@dataclass(frozen=True)
+class CalibrationTable:
+    """What a run of calibration found.
+
+    Attributes:
+        rows: coverage, by method, family, quantity and level.
+        uniformity: tests of ranks, by method, family and quantity.
+        worlds: worlds of each family.
+        seed: of the run.
+        shrink: factor on all widths; 1 but for a negative control.
+    """
+
+    rows: tuple[CoverageRow, ...]
+    uniformity: tuple[UniformityRow, ...]
+    worlds: int
+    seed: int
+    shrink: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """The table as JSON can hold it; errors unknown from a single world are null."""
+        return {
+            "table": [
+                {**asdict(row), "error": row.error if np.isfinite(row.error) else None}
+                for row in self.rows
+            ],
+            "uniformity": [{**asdict(row), "ranks": list(row.ranks)} for row in self.uniformity],
+            "worlds": self.worlds,
+            "seed": self.seed,
+            "shrink": self.shrink,
+        }
+
+    @property
+    def flagged(self) -> tuple[CoverageRow, ...]:
+        """Rows of well-specified worlds whose actual level is not the nominal one."""
+        return tuple(row for row in self.rows if row.flagged and row.well_specified)
+
+    @property
+    def own_prior(self) -> tuple[UniformityRow, ...]:
+        """Tests of ranks in worlds drawn from the model's own prior."""
+        return tuple(test for test in self.uniformity if test.family == OWN_PRIOR.name)
+
+    def to_markdown(self) -> str:
+        """Both tables as text."""
+        return "\n".join(_markdown(self)) + "\n"
+
+
+def coverage_rows(
+    method: str,
+    family: Family,
+    answers: Sequence[Mapping[str, Answers]],
+    shrink: float,
+) -> Iterator[CoverageRow]:
+    """Rows of one method in one family, given its answers in each world."""
+    for quantity, (world, given, kept_world) in _by_quantity(answers, shrink).items():
+        score, _ = clustered_mean(
+            crps(given.truth[_first(world, kept_world)], given.draws), kept_world
+        )
+        for level, nominal in enumerate(LEVELS):
+            low, high = given.low[level], given.high[level]
+            share = clustered_share(held(given.truth, low, high), world)
+            yield CoverageRow(
+                quantity=quantity,
+                family=family.name,
+                well_specified=family.well_specified,
+                nominal=nominal,
+                actual=share.actual,
+                error=share.error,
+                width=clustered_mean(high - low, world)[0],
+                crps=score,
+                method=method,
+                low=share.low,
+                high=share.high,
+                worlds=share.worlds,
+                values=share.values,
+                flagged=share.excludes(nominal),
+            )
+
+
+def uniformity_rows(
+    method: str,
+    family: Family,
+    answers: Sequence[Mapping[str, Answers]],
+    shrink: float,
+) -> Iterator[UniformityRow]:
+    """Tests of one method in one family, given its answers in each world."""
+    for quantity, (world, given, kept_world) in _by_quantity(answers, shrink).items():
+        rng = np.random.default_rng([crc32(quantity.encode()), len(kept_world)])
+        one = one_per_world(kept_world, rng)
+        truth = given.truth[_first(world, kept_world)]
+        ranks = ranks_among(truth[one], given.draws[one], rng)
+        found = uniformity(ranks, given.draws.shape[1])
+        yield UniformityRow(
+            quantity=quantity,
+            family=family.name,
+            well_specified=family.well_specified,
+            method=method,
+            p_value=found.p_value,
+            ranks=tuple(ranks.tolist()),
+            draws=found.draws,
+            flagged=found.flagged,
+        )
+
+
+def _by_quantity(
+    answers: Sequence[Mapping[str, Answers]], shrink: float
+) -> dict[str, tuple[np.ndarray, Answers, np.ndarray]]:
+    """World of each value, all answers together, and world of each value with draws."""
+    together = {}
+    for quantity in RANKED:
+        found = [
+            (world, each[quantity].shrunk(shrink))
+            for world, each in enumerate(answers)
+            if quantity in each
+        ]
+        if not found:
+            continue
+        worlds = [world for world, _ in found]
+        parts = [given for _, given in found]
+        together[quantity] = (
+            np.repeat(worlds, [len(each.truth) for each in parts]),
+            Answers(
+                np.concatenate([each.truth for each in parts]),
+                np.concatenate([each.centre for each in parts]),
+                np.concatenate([each.low for each in parts], axis=1),
+                np.concatenate([each.high for each in parts], axis=1),
+                np.concatenate([each.draws for each in parts]),
+            ),
+            np.repeat(worlds, [len(each.draws) for each in parts]),
+        )
+    return together
+
+
+def _first(world: np.ndarray, kept_world: np.ndarray) -> np.ndarray:
+    """Index of the values whose draws are kept: the first of each world."""
+    names, start = np.unique(world, return_index=True)
+    kept = np.bincount(np.searchsorted(names, kept_world), minlength=len(names))
+    return np.concatenate([first + np.arange(n) for first, n in zip(start, kept, strict=True)])
+
+
+def _markdown(table: CalibrationTable) -> Iterator[str]:
+    yield f"Worlds of each family: {table.worlds}; seed {table.seed}; widths x {table.shrink:g}."
+    yield ""
+    yield (
+        "| method | family | well specified | quantity | nominal | actual | 99 % interval | width "
+        "| CRPS | |"
+    )
+    yield "|---|---|---|---|--:|--:|--:|--:|--:|---|"
+    for row in table.rows:
+        yield (
+            f"| {row.method} | {row.family} | {'yes' if row.well_specified else 'no'} "
+            f"| {QUANTITIES[row.quantity]} | {row.nominal:.0%} | {row.actual:.1%} "
+            f"| {row.low:.1%} to {row.high:.1%} | {row.width:.4f} | {row.crps:.4f} "
+            f"| {'off' if row.flagged else ''} |"
+        )
+    yield ""
+    yield "Ranks of the truth among draws, one a world: are they uniform?"
+    yield ""
+    yield "| method | family | well specified | quantity | worlds | p-value | |"
+    yield "|---|---|---|---|--:|--:|---|"
+    for test in table.uniformity:
+        yield (
+            f"| {test.method} | {test.family} | {'yes' if test.well_specified else 'no'} "
+            f"| {RANKED[test.quantity]} | {len(test.ranks)} | {test.p_value:.4f} "
+            f"| {'off' if test.flagged else ''} |"
+        )

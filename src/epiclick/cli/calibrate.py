@@ -1,0 +1,192 @@
+"""`epiclick calibrate`: does an interval of 90 % hold the truth nine times in ten?"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from epiclick.cli.out_file import check_writable
+from epiclick.cli.output import AsJson, Quiet, note, print_json, print_table
+from epiclick.cli.telling import Interrupted, known, number, print_text
+from epiclick.errors import InputError
+
+if TYPE_CHECKING:
+    from epiclick.calibration.table import CalibrationTable, CoverageRow, UniformityRow
+
+
+def calibrate(
+    worlds: Annotated[
+        int, typer.Option(help="Worlds of each family: 60 for a quick look, 240 for a verdict.")
+    ] = 60,
+    families: Annotated[
+        str | None,
+        typer.Option(
+            help="Families of worlds, such as sparse,dense, or well-specified, misspecified, "
+            "own-prior.",
+            show_default="all",
+        ),
+    ] = None,
+    methods: Annotated[
+        str, typer.Option(help="Methods: marginal,ensemble,exact,control, ...")
+    ] = "marginal",
+    seed: Annotated[int, typer.Option(help="Same seed, same table.")] = 0,
+    shrink: Annotated[
+        float, typer.Option(help="Factor on all widths; 0.7 is a negative control.")
+    ] = 1.0,
+    jobs: Annotated[int, typer.Option(help="Processes.")] = 2,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for tables, figures and worlds; a stopped run goes on there."),
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Check intervals in simulated worlds, where the truth is known.
+
+    Example: epiclick calibrate --worlds 60 --families well-specified --out calibration
+    """
+    check_extra()
+    if out is not None:
+        check_folder(out)
+    from epiclick.calibration.runner import calibrate as run
+
+    silent = quiet or as_json
+    try:
+        table = run(
+            worlds,
+            None if families is None else _names(families),
+            _names(methods),
+            seed,
+            shrink=shrink,
+            jobs=jobs,
+            folder=out,
+            progress=not silent,
+        )
+    except KeyboardInterrupt:
+        if out is None:
+            raise
+        raise Interrupted(f"worlds done are kept in {out}; the same command goes on") from None
+    if out is not None:
+        write(table, out)
+    if as_json:
+        print_json(known(table.to_dict()))
+        return
+    show(table)
+    if out is not None:
+        name = f"calibration{_suffix(table)}"
+        note(f"written to {out}: {name}.json, {name}.md, figures", quiet=quiet)
+
+
+def check_extra() -> None:
+    """Refuse to start without the packages that scores and figures need."""
+    from importlib.util import find_spec
+
+    missing = [name for name in ("scoringrules", "matplotlib") if find_spec(name) is None]
+    if missing:
+        raise InputError(
+            f"calibrate needs {' and '.join(missing)}; install them with "
+            "pip install 'epiclick[calibration]'"
+        )
+
+
+def check_folder(out: Path) -> None:
+    """Refuse a folder that cannot be written to."""
+    if out.exists() and not out.is_dir():
+        raise InputError(f"--out {out} is a file; name a folder")
+    check_writable(out / "calibration.json")
+
+
+def write(table: "CalibrationTable", out: Path) -> None:
+    """Tables and a figure of each method; a control's beside those of the run it belongs to."""
+    import json
+
+    from epiclick.cli.output import SCHEMA_VERSION
+    from epiclick.data.atomic import written_aside
+    from epiclick.report.calibration_figure import draw_calibration, draw_own_prior
+
+    record = {"schema_version": SCHEMA_VERSION, **known(table.to_dict())}
+    for name, text in (
+        (f"calibration{_suffix(table)}.json", json.dumps(record, indent=1) + "\n"),
+        (f"calibration{_suffix(table)}.md", table.to_markdown()),
+    ):
+        with written_aside(out / name) as aside:
+            aside.write_text(text, encoding="utf-8")
+    for method in dict.fromkeys(row.method for row in table.rows):
+        draw_calibration(table, method, out / f"{method}{_suffix(table)}.png")
+    if table.own_prior:
+        draw_own_prior(table, out / f"own-prior{_suffix(table)}.png")
+
+
+def _suffix(table: "CalibrationTable") -> str:
+    return "" if table.shrink == 1 else f"-x{table.shrink:g}"
+
+
+def show(table: "CalibrationTable") -> None:
+    """A table for each method, and a verdict in words."""
+    tests = {(test.method, test.family, test.quantity): test for test in table.uniformity}
+    levels = sorted({row.nominal for row in table.rows})
+    for method in dict.fromkeys(row.method for row in table.rows):
+        cells: dict[tuple[str, str], list[CoverageRow]] = {}
+        for row in table.rows:
+            if row.method == method:
+                cells.setdefault((row.family, row.quantity), []).append(row)
+        print_table(
+            f"{method}: truths held, in % of {table.worlds} worlds a family",
+            ["family", "quantity", *(f"of {level:.0%}" for level in levels), "CRPS", "ranks"],
+            (
+                [
+                    family + ("" if rows[0].well_specified else " *"),
+                    quantity.replace("_", " "),
+                    *map(_share, rows),
+                    number(rows[0].crps),
+                    _p_value(tests[method, family, quantity]),
+                ]
+                for (family, quantity), rows in cells.items()
+            ),
+        )
+    if table.own_prior:
+        show_own_prior(table)
+    if not table.rows:
+        return
+    judged = [row for row in table.rows if row.well_specified]
+    print_text(
+        "( ): interval of 99 % of the share, from the differences between worlds. ranks: p-value "
+        "of uniform ranks of the truth. *: worlds that break the model. !: off.\n"
+        f"{len(table.flagged)} of {len(judged)} levels in well-specified worlds are off: the "
+        "nominal one lies outside the interval of the actual one. By chance alone about 1 in 100 "
+        "does."
+    )
+
+
+def show_own_prior(table: "CalibrationTable") -> None:
+    """Tests of ranks in worlds drawn from the model's own prior, a column for a method."""
+    tests = {(test.quantity, test.method): test for test in table.own_prior}
+    methods = list(dict.fromkeys(test.method for test in table.own_prior))
+    print_table(
+        f"p-values of uniform ranks in {table.worlds} worlds of the model's own prior",
+        ["quantity", *methods],
+        (
+            [
+                quantity.replace("_", " "),
+                *(_p_value(tests[quantity, m]) if (quantity, m) in tests else "" for m in methods),
+            ]
+            for quantity in dict.fromkeys(test.quantity for test in table.own_prior)
+        ),
+    )
+    print_text(
+        "laplace: the Gaussian around the mode. chain: a Markov chain on the same log density. "
+        "prior: no clicks looked at, must pass. !: not uniform."
+    )
+
+
+def _share(row: "CoverageRow") -> str:
+    interval = f"({100 * row.low:.0f}-{100 * row.high:.0f})"
+    return f"{100 * row.actual:.1f} {interval}{'!' if row.flagged else ''}"
+
+
+def _p_value(test: "UniformityRow") -> str:
+    return f"{test.p_value:.3f}{'!' if test.flagged else ''}"
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]

@@ -1,0 +1,137 @@
+"""All that a fit is checked for, kept with the model and told in words."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from epiclick.data.counts import ClickCounts
+from epiclick.evaluation.fit_check import FitCheck, chi2_per_df
+from epiclick.evaluation.randomised import compare_randomised
+from epiclick.models.fitted import FittedPBM
+from epiclick.models.prediction import mean_bias
+from epiclick.models.uncertainty import ParameterPosterior
+from epiclick.posterior.identifiability import identifiability, named, pressing_against_one
+from epiclick.posterior.known_bias import describe_known, held_contexts
+from epiclick.posterior.learned import learned
+from epiclick.posterior.position import KnownBias
+
+POOR_FIT = 1.5
+"""Pearson's chi2/df above which clicks vary more than a position-based model allows."""
+
+DOUBTFUL_TAIL, BAD_TAIL = 0.7, 1.0
+"""Pareto's k above which a Gaussian describes the posterior poorly, or not at all."""
+
+FEW_QUERIES = 30
+"""Fewer queries than this are too few for their differences to say how sure a fit is."""
+
+
+@dataclass(frozen=True)
+class Checks:
+    """What checks found.
+
+    Attributes:
+        records: by name, as JSON holds them; `words` among them, sentences for people.
+        warnings: what the user should know.
+    """
+
+    records: dict[str, Any]
+    warnings: tuple[str, ...]
+
+
+def check_fit(
+    fitted: FittedPBM,
+    train: ClickCounts,
+    level: float,
+    known: KnownBias | None = None,
+    randomised: ClickCounts | None = None,
+) -> Checks:
+    """Check data and fit.
+
+    Args:
+        fitted: the model.
+        train: the pairs it was trained on.
+        level: of intervals.
+        known: position bias that was given.
+        randomised: pages with a random ranking, kept out of the fit.
+    """
+    theta, _ = mean_bias(fitted)
+    found, fit = identifiability(train), chi2_per_df(train, theta)
+    narrowed = learned(fitted, known)
+    words, warnings = found.words().splitlines(), [*found.warnings]
+    records: dict[str, Any] = {
+        "chi2_per_df": fit.ratio,
+        "chi2_df": fit.df,
+        "identifiability": found.to_dict(),
+    }
+    warnings += _poor_fit(fit)
+    warnings += _scale(fitted, theta, known)
+    if known is not None:
+        records["given_bias"] = describe_known(known, fitted.contexts, level)
+    if narrowed is not None and fitted.posterior is not None:
+        words += narrowed.words()
+        warnings += narrowed.warnings
+        doubts, notes = _tail(fitted.posterior)
+        warnings += doubts
+        words += notes
+        queries = len(fitted.queries.train) + len(fitted.queries.held_out)
+        if queries < FEW_QUERIES:
+            words.append(
+                f"Intervals of position bias come from the differences between queries, and there "
+                f"are {queries} only: look at those of kind='bayes' too."
+            )
+        records["posterior"] = {
+            "how": "laplace" if fitted.posterior.samples is None else "nuts",
+            "pareto_k": fitted.posterior.pareto_k,
+            "gradient": fitted.posterior.gradient,
+            "by_position": narrowed.to_records(),
+        }
+    if randomised is not None:
+        compared = compare_randomised(fitted, randomised, level)
+        records["identifiability"]["randomised"] = compared.to_dict()
+        words += compared.words()
+        warnings += compared.warnings
+    rates = train.by_context()
+    records["by_context"] = {name: rates[name].tolist() for name in ("displays", "clicks")}
+    records["words"] = words
+    return Checks(records, tuple(warnings))
+
+
+def _poor_fit(fit: FitCheck) -> list[str]:
+    """A word on clicks that vary too much."""
+    if fit.ratio is None or fit.ratio <= max(POOR_FIT, 1 + 3 * np.sqrt(2 / fit.df)):
+        return []
+    return [
+        f"clicks vary {fit.ratio:.1f} times as much as a position-based model allows "
+        "(chi2/df; 1 is a perfect fit): the same items attract differently at different times, "
+        "positions or users, and intervals that trust the model are too narrow"
+    ]
+
+
+def _scale(fitted: FittedPBM, theta: np.ndarray, known: KnownBias | None) -> list[str]:
+    """A word on absolute values that rest on something else than clicks."""
+    if fitted.anchor is None:
+        if known is not None:
+            return []  # which has a value for every context
+        return [
+            "no position is anchored at 1, so only ratios of position bias are learned from the "
+            "clicks; its scale, and with it relevance, rests on the prior"
+        ]
+    held = () if known is None else held_contexts(known)
+    return [
+        f"the bias at {named(fitted.contexts, [context])} presses against 1: it may be looked at "
+        "more than the anchor; choose it as the anchor"
+        for context in pressing_against_one(theta, fitted.anchor)
+        if context not in held
+    ]
+
+
+def _tail(posterior: ParameterPosterior) -> tuple[list[str], list[str]]:
+    """Warnings and notes on a posterior that is no Gaussian, unless Markov chains drew it."""
+    k = posterior.pareto_k
+    if k is None or posterior.samples is not None or not k > DOUBTFUL_TAIL:
+        return [], []
+    remedy = "theta_posterior='nuts' samples it instead"
+    if k > BAD_TAIL:
+        return [f"the posterior is far from a Gaussian (Pareto k {k:.2f}); {remedy}"], []
+    return [], [f"The posterior is not quite a Gaussian (Pareto k {k:.2f}); {remedy}."]

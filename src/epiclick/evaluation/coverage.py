@@ -1,0 +1,147 @@
+r"""How often intervals hold the truth, and how sure one can be of that share.
+
+Values of one world are alike: they share its position bias, its network and its luck. So the share
+of held truths is a ratio of sums over worlds w, and its error comes from the differences between
+them:
+
+.. math:: \hat p = \frac{\sum_w y_w}{\sum_w n_w}, \qquad
+          s^2 = \frac{W}{W - 1} \frac{\sum_w (y_w - \hat p\, n_w)^2}{(\sum_w n_w)^2}
+
+Near 0 and 1, or with few worlds, that error may come out as 0. The interval is therefore Wilson's:
+all shares p with
+
+.. math:: (\hat p - p)^2 \le t^2\, p (1 - p) / n^*, \qquad n^* = \hat p (1 - \hat p) / s^2,
+
+t being Student's quantile with W - 1 degrees of freedom, and n* (how many independent values the
+worlds are worth) no more than there are values, or than there are worlds if all values agree.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import t as student
+
+SURE = 0.99
+"""Probability that the interval of a share holds."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share of values, with what is known of it.
+
+    Attributes:
+        actual: the share.
+        error: its standard error from the differences between worlds; NaN with a single world.
+        low: lower end of its interval.
+        high: upper end.
+        worlds: number of worlds.
+        values: number of values.
+    """
+
+    actual: float
+    error: float
+    low: float
+    high: float
+    worlds: int
+    values: int
+
+    def excludes(self, nominal: float) -> bool:
+        """Whether the interval leaves the nominal share out."""
+        return not self.low <= nominal <= self.high
+
+
+def clustered_share(hit: np.ndarray, world: np.ndarray, sure: float = SURE) -> Share:
+    """The share of hits with an interval that knows of worlds.
+
+    Args:
+        hit: (values,) bool.
+        world: (values,) which world each value comes from; any labels.
+        sure: probability that the interval holds.
+    """
+    assert len(hit) == len(world) > 0
+    values = len(hit)
+    hits, sizes = _sums(np.asarray(hit, float), world)
+    worlds, actual = len(sizes), float(hits.sum() / values)
+    if worlds == 1:
+        return Share(actual, float("nan"), 0.0, 1.0, worlds, values)
+    error = _ratio_error(hits, sizes, actual)
+    spread = actual * (1 - actual)
+    if spread == 0:
+        worth = float(worlds)
+    else:
+        worth = min(spread / error**2, float(values)) if error > 0 else float(values)
+    low, high = _wilson(actual, worth, float(student.ppf((1 + sure) / 2, worlds - 1)))
+    return Share(actual, error, low, high, worlds, values)
+
+
+def clustered_mean(values: np.ndarray, world: np.ndarray) -> tuple[float, float]:
+    """Mean of (values,) and its standard error from the differences between worlds."""
+    sums, sizes = _sums(np.asarray(values, float), world)
+    mean = float(sums.sum() / sizes.sum())
+    return mean, _ratio_error(sums, sizes, mean) if len(sizes) > 1 else float("nan")
+
+
+def held(truth: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Whether each interval holds its truth; same shapes."""
+    return (low <= truth) & (truth <= high)
+
+
+def interval_of_draws(draws: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
+    """Central interval of (values, draws): low and high, (values,) each.
+
+    Ends are order statistics, the quantile p being that of rank p (draws + 1): an interval of 99
+    draws from the distribution of the truth holds it with the very probability `level`.
+    """
+    tail = (1 - level) / 2
+    low, high = np.quantile(draws, [tail, 1 - tail], axis=-1, method="weibull")
+    return low, high
+
+
+def ranks_among(
+    truth: np.ndarray, draws: np.ndarray, rng: np.random.Generator | None = None
+) -> np.ndarray:
+    """Rank of each truth among its draws, 0 ... draws; (values,) of (values, draws).
+
+    Uniform if the truth comes from the distribution of the draws. Among equals the truth takes a
+    random place (the middle one without a generator).
+    """
+    below = (draws < truth[:, None]).sum(axis=1)
+    equal = (draws == truth[:, None]).sum(axis=1)
+    return below + (equal // 2 if rng is None else rng.integers(0, equal + 1))
+
+
+def crps(truth: np.ndarray, draws: np.ndarray) -> np.ndarray:
+    r"""Continuous ranked probability score of each value, the less the better.
+
+    .. math:: E|X - y| - \tfrac12 E|X - X'|
+
+    for draws X (values, draws) and truth y (values,); the second term is the estimate that is right
+    in the mean whatever the number of draws.
+    """
+    import scoringrules  # comes with the extra "calibration" only
+
+    # with a single draw the second term is unknown, and 0 as for a point
+    if draws.shape[1] == 1:
+        return np.abs(draws[:, 0] - truth)
+    return np.asarray(scoringrules.crps_ensemble(truth, draws, estimator="pwm"))
+
+
+def _sums(values: np.ndarray, world: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sum and number of the values of each world, (worlds,) each."""
+    _, index = np.unique(world, return_inverse=True)
+    return np.bincount(index, values), np.bincount(index).astype(float)
+
+
+def _ratio_error(sums: np.ndarray, sizes: np.ndarray, ratio: float) -> float:
+    """Standard error s of sum(sums) / sum(sizes) (see the module)."""
+    worlds = len(sums)
+    squares = float(((sums - ratio * sizes) ** 2).sum())
+    return float(np.sqrt(worlds / (worlds - 1) * squares) / sizes.sum())
+
+
+def _wilson(share: float, worth: float, t: float) -> tuple[float, float]:
+    """Both ends of Wilson's interval of a share seen among `worth` values."""
+    scale = 1 + t**2 / worth
+    centre = (share + t**2 / (2 * worth)) / scale
+    half = t * np.sqrt(share * (1 - share) / worth + t**2 / (4 * worth**2)) / scale
+    return max(0.0, float(centre - half)), min(1.0, float(centre + half))

@@ -1,0 +1,113 @@
+"""`epiclick calibrate`, as a program or a person would call it."""
+
+import json
+from importlib import util
+from pathlib import Path
+
+import pytest
+
+from epiclick.calibration import runner
+
+from .conftest import Done, epiclick
+
+QUICK = ["--worlds", 4, "--methods", "control", "--families", "three-positions", "--jobs", 1]
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("calibrate") / "out"
+
+
+@pytest.fixture(scope="module")
+def done(out: Path) -> Done:
+    return epiclick("calibrate", *QUICK, "--out", out, "--json")
+
+
+def test_json_has_the_documented_keys(done: Done) -> None:
+    record = done.record
+    assert list(record)[:2] == ["schema_version", "table"]
+    keys = ("quantity", "family", "well_specified", "nominal", "actual", "error", "width", "crps")
+    assert len(record["table"]) == 8
+    for row in record["table"]:
+        assert set(keys) <= set(row)
+        assert row["family"] == "three-positions"
+        assert 0 <= row["low"] <= row["actual"] <= row["high"] <= 1
+    assert {row["nominal"] for row in record["table"]} == {0.5, 0.9}
+
+
+def test_tables_and_a_figure_are_written(done: Done, out: Path) -> None:
+    assert done.code == 0
+    names = {path.name for path in out.iterdir()}
+    assert names >= {"calibration.json", "calibration.md", "control.png", "worlds"}
+    assert json.loads((out / "calibration.json").read_text()) == done.record
+    assert (out / "control.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_negative_control_takes_the_same_worlds_and_is_flagged(done: Done, out: Path) -> None:
+    files = {path: path.stat().st_mtime_ns for path in (out / "worlds").rglob("*.npz")}
+    again = epiclick("calibrate", *QUICK, "--out", out, "--shrink", 0.5, "--quiet")
+    assert again.code == 0, again.err
+    assert {path: path.stat().st_mtime_ns for path in (out / "worlds").rglob("*.npz")} == files
+    assert "!" in again.out
+    assert (out / "calibration-x0.5.md").exists()
+    assert json.loads((out / "calibration.json").read_text()) == done.record
+    assert "of 8 levels in well-specified worlds are off" in again.out
+    assert again.err == ""
+
+
+def test_worlds_of_the_models_own_prior_are_judged_by_ranks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # the others find posteriors, which takes long
+    few = {"prior": runner.OWN_METHODS["prior"]}
+    monkeypatch.setattr(runner, "OWN_METHODS", few)
+    call = ["--worlds", 6, "--families", "own-prior", "--jobs", 1, "--out", tmp_path]
+    record = epiclick("calibrate", *call, "--json").record
+    assert record["table"] == []
+    assert [row["quantity"] for row in record["uniformity"]] == [
+        "second_position",
+        "third_position",
+        "item_mean",
+        "item_confidence",
+        "item_relevance",
+    ]
+    for row in record["uniformity"]:
+        assert (row["family"], row["method"], row["draws"]) == ("own-prior", "prior", 99)
+        assert len(row["ranks"]) == 6
+    text = epiclick("calibrate", *call, "--quiet").out
+    assert "6 worlds of the model's own prior" in " ".join(text.split())
+    assert "item confidence" in text
+    assert (tmp_path / "own-prior.png").read_bytes().startswith(b"\x89PNG")
+    assert "| prior | own-prior | yes |" in (tmp_path / "calibration.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--families", "spase"], "did you mean 'sparse'"),
+        (["--methods", "nuts"], "there is no method 'nuts'"),
+        (["--worlds", 0, "--shrink", -1], "worlds must be a whole number above 0"),
+        (["--jobs", 0], "jobs must be"),
+    ],
+)
+def test_bad_arguments_give_code_2_and_write_nothing(
+    arguments: list[object], words: str, tmp_path: Path
+) -> None:
+    refused = epiclick("calibrate", "--out", tmp_path / "new", *arguments)
+    assert refused.code == 2
+    assert words in refused.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    refused = epiclick("calibrate", "--out", tmp_path / "file")
+    assert refused.code == 2
+    assert "name a folder" in refused.err
+
+
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(util, "find_spec", lambda name: None)
+    refused = epiclick("calibrate")
+    assert refused.code == 2
+    assert "pip install 'epiclick[calibration]'" in refused.err

@@ -1,0 +1,81 @@
+"""What a fit is checked for, and what clicks that say nothing lead to."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import epiclick as ec
+from epiclick.evaluation.checks import check_fit
+
+
+@pytest.fixture(scope="module")
+def counts() -> ec.ClickCounts:
+    world = ec.simulate(queries=60, docs=8, features=4, pages=400, positions=3, seed=3)
+    return replace(world.counts(), features=None, feature_row=None)
+
+
+@pytest.fixture(scope="module")
+def model(counts: ec.ClickCounts) -> ec.EpistemicPBM:
+    return ec.EpistemicPBM(epochs=5).fit(counts, progress=False)
+
+
+def test_every_fit_keeps_what_was_found_and_the_words(model: ec.EpistemicPBM) -> None:
+    checks = model.fitted_.training.checks
+    assert checks["posterior"]["how"] == "laplace"
+    assert checks["posterior"]["pareto_k"] == model.fitted_.posterior.pareto_k
+    assert checks["posterior"]["gradient"] < 1e-3
+    assert [row["position"] for row in checks["posterior"]["by_position"]] == [2, 3]
+    assert all(0 < row["left"] < 1 for row in checks["posterior"]["by_position"])
+    words = " ".join(checks["words"])
+    for part in (
+        "of displays are of items shown in two or more contexts",
+        "Comparable: position 1, 2, 3.",
+        "reasons unrelated to who sees them",
+        "Relevance means the probability of a click if shown at position 1",
+        "The clicks have narrowed",
+    ):
+        assert part in words
+
+
+@pytest.mark.parametrize(
+    ("k", "noted", "warned"), [(0.5, False, False), (0.8, True, False), (1.2, False, True)]
+)
+def test_a_posterior_that_is_no_gaussian_is_told_with_the_remedy(
+    k: float, noted: bool, warned: bool, model: ec.EpistemicPBM, counts: ec.ClickCounts
+) -> None:
+    fitted = replace(model.fitted_, posterior=replace(model.fitted_.posterior, pareto_k=k))
+    found = check_fit(fitted, counts, 0.9)
+    assert any("theta_posterior='nuts'" in words for words in found.records["words"]) == noted
+    assert any("theta_posterior='nuts'" in words for words in found.warnings) == warned
+    # chains need no Gaussian
+    drawn = replace(fitted.posterior, samples=fitted.posterior.mode[None])
+    sampled = check_fit(replace(fitted, posterior=drawn), counts, 0.9)
+    assert "nuts'" not in " ".join([*sampled.records["words"], *sampled.warnings])
+    assert sampled.records["posterior"]["how"] == "nuts"
+
+
+def test_a_free_scale_rests_on_the_prior(model: ec.EpistemicPBM, counts: ec.ClickCounts) -> None:
+    free = replace(model.fitted_, anchor=None, posterior=None)
+    found = check_fit(free, counts, 0.9)
+    assert any("rests on the prior" in words for words in found.warnings)
+    assert "posterior" not in found.records
+    assert not any("rests on the prior" in words for words in model.fitted_.training.warnings)
+
+
+@pytest.mark.filterwarnings("ignore::epiclick.InputWarning")
+def test_46_clicks_give_wide_intervals_and_say_so(shared_data: Callable[[str], Path]) -> None:
+    log = shared_data("obd/random/men.csv")
+    counts = ec.read_log(log, columns={"query_id": "user_feature_0"})
+    assert counts.total_clicks == 46
+    model = ec.EpistemicPBM(epochs=60).fit(counts, progress=False)
+    bias = model.position_bias().iloc[1:]
+    assert (bias["relative_high"] / bias["relative_low"] > 2).all()
+    assert (bias["relative_high"] - bias["relative_low"] > 0.4).all()
+    training = model.fitted_.training
+    assert all(row["left"] > 0.5 for row in training.checks["posterior"]["by_position"])
+    words = " ".join(training.checks["words"])
+    assert "position 2, 3: the clicks say little of the bias there" in words
+    assert "few clicked items" in words
+    assert "there are 3 only" in words
