@@ -26,7 +26,8 @@ from epiclick.fitting import Plan, _start
 from epiclick.likelihood.pairs import PairBatch
 from epiclick.plans import epistemic_plan, pointwise_plan
 from epiclick.training.inputs import fit_scaler
-from epiclick.training.loop import Training, _step
+from epiclick.training.loop import Training
+from epiclick.training.networks import _step
 from epiclick.training.objective import EpistemicObjective, _betas
 from epiclick.training.pairset import PairSet
 

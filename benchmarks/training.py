@@ -29,7 +29,7 @@ from epiclick.data.features import FeatureTable
 from epiclick.fitting import _batch_size
 from epiclick.plans import epistemic_plan
 from epiclick.training.inputs import fit_scaler
-from epiclick.training.loop import _step
+from epiclick.training.networks import _step
 from epiclick.training.pairset import PairSet
 from estimators import Run, in_turn, timed, training_of
 

@@ -9,6 +9,7 @@ import epiclick as ec
 from epiclick.evaluating import evaluate
 from epiclick.evaluation.clicks import ClickScores
 from epiclick.models.relevance import exposure
+from epiclick.posterior import density
 from epiclick.training import pairset
 
 CURVES = {
@@ -52,11 +53,18 @@ def test_one_beta_for_all_items_would_be_deceived_by_the_ranker(
     informed = errors(world, counts)
     assert np.max(abs(informed)) < 0.05
     blind = np.zeros_like
-    monkeypatch.setattr(pairset, "exposure", lambda shown: blind(exposure(shown)))
+    for module in (pairset, density):
+        monkeypatch.setattr(module, "exposure", lambda shown: blind(exposure(shown)))
     assert np.mean(errors(world, counts)) < np.mean(informed) - 0.005
 
 
-PAPER = {"batch_size": 300, "epochs": 25, "patience": None, "samples": 40}
+PAPER = {
+    "batch_size": 300,
+    "epochs": 25,
+    "patience": None,
+    "samples": 40,
+    "weight_decay": 0.01,
+}
 
 
 def score(model: ec.EpistemicPBM | ec.PointwisePBM, seed: int) -> ClickScores:

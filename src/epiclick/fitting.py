@@ -1,8 +1,8 @@
 """From counts to a fitted model: hold queries out, train, check, gather what is kept."""
 
 import warnings
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -15,22 +15,21 @@ from epiclick.data.counts import ClickCounts
 from epiclick.data.matching import is_among, locate_rows
 from epiclick.data.scaler import FeatureScaler
 from epiclick.errors import InputError, InputWarning
-from epiclick.evaluation.fit_check import chi2_per_df
+from epiclick.evaluation.checks import check_fit
 from epiclick.models.fitted import FeatureSpec, FittedPBM, Items, QuerySets, TrainingSummary
+from epiclick.models.kinds import ThetaPosterior
 from epiclick.models.parameters import Parameters
 from epiclick.models.position import BetaLookup, PointLookup, init_betas, init_points
-from epiclick.models.prediction import mean_bias, relevance_of
 from epiclick.models.relevance import init_exposure, init_relevance
-from epiclick.posterior.identifiability import (
-    check_anchor,
-    identifiability,
-    named,
-    pressing_against_one,
-)
-from epiclick.posterior.relevance import item_posterior
+from epiclick.posterior.identifiability import check_anchor, named
+from epiclick.posterior.items import known_items
+from epiclick.posterior.position import KnownBias, find_posterior
+from epiclick.training.batches import Shapes
+from epiclick.training.bootstrap import bootstrap_weights
 from epiclick.training.checkpoint import Checkpoint, digest_counts, digest_settings
 from epiclick.training.inputs import fit_scaler
 from epiclick.training.loop import State, Training
+from epiclick.training.networks import Ensemble, Single, stack
 from epiclick.training.objective import Objective
 from epiclick.training.pairset import PairSet
 from epiclick.training.progress import TrainingBar
@@ -38,9 +37,6 @@ from epiclick.training.settings import TrainingSettings
 from epiclick.training.warm_start import warm_start
 
 LEAST_STEPS = 8  # an epoch
-
-POOR_FIT = 1.5
-"""Pearson's chi2/df above which clicks vary more than a position-based model allows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +53,10 @@ class Plan:
         anchor: index of the context whose bias is 1, None for a free scale.
         holdout: share of queries held out where no validation set is given.
         level: of the intervals that are kept.
+        posterior: how the posterior of position bias and last layer is found; None for none.
+        shapes: number and size of the batches of training and held-out pairs, where fits to several
+            logs are to share compiled programs.
+        known: position bias known from elsewhere.
     """
 
     kind: str
@@ -68,6 +68,9 @@ class Plan:
     anchor: int | None
     holdout: float
     level: float
+    posterior: ThetaPosterior | None = None
+    shapes: tuple[Shapes, Shapes | None] | None = None
+    known: KnownBias | None = None
 
 
 def fit_pbm(
@@ -75,6 +78,7 @@ def fit_pbm(
     counts: ClickCounts,
     valid: ClickCounts | None = None,
     *,
+    randomised: ClickCounts | None = None,
     init: FittedPBM | None = None,
     checkpoint: Path | None = None,
     resume: bool = False,
@@ -86,6 +90,7 @@ def fit_pbm(
         plan: what is fitted, and how.
         counts: pairs to learn from.
         valid: pairs for early stopping; a share of the queries of `counts` unless given.
+        randomised: pages with a random ranking that are not in `counts`, to compare with.
         init: a model to start from.
         checkpoint: file to keep the state of training in.
         resume: go on from the state kept there.
@@ -96,10 +101,13 @@ def fit_pbm(
         check_anchor(train, plan.anchor)
     scaler = fit_scaler(train) if init is None or init.features is None else init.features.scaler
     batch_size = _batch_size(plan, train)
-    pairs = PairSet.of(train, scaler, batch_size)
-    start = _start(plan, train, pairs.width)
-    if init is not None:
-        start = warm_start(init, start, train)
+    shapes, valid_shapes = plan.shapes or (None, None)
+    weight, settings = None, plan.training
+    if settings.networks > 1 and settings.bootstrap:
+        weight = bootstrap_weights(train, settings.members, settings.seed)
+    pairs = PairSet.of(train, scaler, batch_size, weight=weight, shapes=shapes)
+    starts = _starts(plan, train, pairs.width, init)
+    several = len(starts) > 1
     kept = None
     if checkpoint is not None:
         depends = {
@@ -111,19 +119,38 @@ def fit_pbm(
     with TrainingBar(plan.training.epochs, len(pairs.batches), shown=progress) as bar:
         training = Training(
             plan.objective,
-            start,
+            stack(starts) if several else starts[0],
             pairs,
-            None if held_out is None else PairSet.of(held_out, scaler, batch_size),
+            None
+            if held_out is None
+            else PairSet.of(held_out, scaler, batch_size, shapes=valid_shapes),
             plan.training,
             keep=kept.keep if kept else None,
             progress=bar,
+            networks=Ensemble(len(starts)) if several else Single(),
         )
         state = training.start()
         if resume and kept is not None:
             state = kept.load(state)
             bar.resume(len(state.history))
         state = training.run(state)
-    return _gather(plan, counts, train, held_out, state, scaler)
+    fitted = _gather(plan, counts, train, held_out, state, training.trained(state), scaler)
+    if plan.posterior is not None:
+        # what was held out to stop in time is learned from now
+        whole = PairSet.of(counts, scaler, plan.training.batch_size)
+        parameters, posterior = find_posterior(
+            whole,
+            fitted.parameters,
+            plan.anchor,
+            plan.posterior,
+            plan.known,
+            seed=plan.training.seed,
+            progress=progress,
+        )
+        fitted = replace(fitted, parameters=parameters, posterior=posterior)
+    found = check_fit(fitted, train, plan.level, plan.known, randomised)
+    summary = replace(fitted.training, checks=found.records, warnings=found.warnings)
+    return replace(fitted, training=summary, items=_items(fitted, counts, plan.level))
 
 
 def _hold_out(
@@ -140,10 +167,12 @@ def _hold_out(
         _check_features(counts, valid)
         return counts, _with_contexts_of(counts, valid)
     if plan.holdout and counts.num_queries > 1:
-        train, held_out = counts.split(
-            1 - plan.holdout, plan.holdout, by="query", seed=plan.training.seed
-        )
-        if len(train) and len(held_out):
+        shares = (1 - plan.holdout, plan.holdout)
+        try:
+            train, held_out = counts.split(*shares, by="query", seed=plan.training.seed)
+        except InputError:
+            _warn(f"{counts.num_queries:,} queries are too few to hold some out for validation")
+        else:
             return train, held_out
     return counts, None
 
@@ -188,7 +217,29 @@ def _batch_size(plan: Plan, train: ClickCounts) -> int:
     return min(plan.training.batch_size, -(-len(train) // LEAST_STEPS))
 
 
-def _start(plan: Plan, train: ClickCounts, width: int) -> Parameters:
+def _starts(plan: Plan, train: ClickCounts, width: int, init: FittedPBM | None) -> list[Parameters]:
+    """First parameters of the model's own network, then of the members of an ensemble.
+
+    Members start from those of another model if it has as many, else by themselves.
+    """
+    starts = [_start(plan, train, width, i) for i in range(plan.training.networks)]
+    if init is not None:
+        before = (init.parameters, *init.members)
+        for i, own in enumerate(before if len(before) == len(starts) else before[:1]):
+            starts[i] = warm_start(replace(init, parameters=own), starts[i], train)
+    if plan.known is not None:
+        starts = [_as_known(start, plan.known) for start in starts]
+    return starts
+
+
+def _as_known(start: Parameters, known: KnownBias) -> Parameters:
+    """The parameters with position bias where it is known to be."""
+    assert isinstance(start.position, PointLookup)
+    given = np.isfinite(known.mean)
+    return start._replace(position=PointLookup(np.where(given, known.mean, start.position.logit)))
+
+
+def _start(plan: Plan, train: ClickCounts, width: int, network: int = 0) -> Parameters:
     """First parameters: a random network, and position bias where click rates put it."""
     displays, clicks = (
         np.bincount(train.context, amount, len(train.contexts))
@@ -208,7 +259,7 @@ def _start(plan: Plan, train: ClickCounts, width: int) -> Parameters:
     if train.features is None:
         layers = init_exposure(width, outputs=outputs, mean=mean)
     else:
-        rng = np.random.default_rng([plan.training.seed, 0])
+        rng = np.random.default_rng([plan.training.seed, 0, *([network] if network else [])])
         layers = init_relevance(rng, width, plan.hidden, outputs=outputs, mean=mean)
     return Parameters(layers, position)
 
@@ -219,10 +270,11 @@ def _gather(
     train: ClickCounts,
     held_out: ClickCounts | None,
     state: State,
+    trained: Sequence[Parameters],
     scaler: FeatureScaler | None,
 ) -> FittedPBM:
-    """Everything that a fitted model keeps."""
-    history = pd.DataFrame([asdict(row) for row in state.history])
+    """What training leaves behind."""
+    history = pd.DataFrame([row.record() for row in state.history])
     best = state.history[state.best_epoch - 1]
     features = None
     if scaler is not None and train.features is not None:
@@ -238,10 +290,10 @@ def _gather(
         history=history,
     )
     distinct = [None if c is None else c.query_id.unique() for c in (train, held_out)]
-    fitted = FittedPBM(
+    return FittedPBM(
         kind=plan.kind,
         settings=plan.settings,
-        parameters=jax.tree.map(np.asarray, state.best),
+        parameters=trained[0],
         anchor=plan.anchor,
         contexts=train.contexts,
         features=features,
@@ -251,65 +303,31 @@ def _gather(
         ),
         items=None,
         training=summary,
+        members=tuple(trained[1:]),
     )
-    return replace(
-        fitted, training=_checked(fitted, train), items=_items(fitted, counts, plan.level)
-    )
-
-
-def _checked(fitted: FittedPBM, train: ClickCounts) -> TrainingSummary:
-    """The summary with what the checks of data and fit found."""
-    theta, _ = mean_bias(fitted)
-    found = identifiability(train)
-    fit = chi2_per_df(train, theta)
-    words = list(found.warnings)
-    if fit.ratio is not None and fit.ratio > max(POOR_FIT, 1 + 3 * np.sqrt(2 / fit.df)):
-        words.append(
-            f"clicks vary {fit.ratio:.1f} times as much as a position-based model allows "
-            "(chi2/df; 1 is a perfect fit): the same items attract differently at different times, "
-            "positions or users, and intervals that trust the model are too narrow"
-        )
-    if fitted.anchor is not None:
-        for context in pressing_against_one(theta, fitted.anchor):
-            words.append(
-                f"the bias at {named(train.contexts, [context])} presses against 1: it may be "
-                "looked at more than the anchor; choose it as the anchor"
-            )
-    else:
-        words.append(
-            "no position is anchored at 1, so only ratios of position bias are learned from the "
-            "clicks; its scale, and with it relevance, rests on the prior"
-        )
-    rates = train.by_context()
-    checks = {
-        "chi2_per_df": fit.ratio,
-        "chi2_df": fit.df,
-        "identifiability": found.to_dict(),
-        "by_context": {name: rates[name].tolist() for name in ("displays", "clicks")},
-    }
-    return replace(fitted.training, checks=checks, warnings=tuple(words))
 
 
 def _items(fitted: FittedPBM, counts: ClickCounts, level: float) -> Items | None:
     """Relevance of all pairs of the log given their clicks, for a model without features."""
     if fitted.features is not None:
         return None
-    known = item_posterior(counts, *mean_bias(fitted), *relevance_of(fitted, counts), level)
-    betas = known.betas
-    return Items(counts.query_id, counts.doc_id, betas.alpha, betas.beta, known.low, known.high)
+    return known_items(fitted, counts, level)
 
 
 def _digest(counts: ClickCounts, valid: ClickCounts | None, init: FittedPBM | None) -> str:
     """A digest of all data that a run depends on."""
     parts = [digest_counts(each) for each in (counts, valid) if each is not None]
     if init is not None:
-        parts += [digest_settings([leaf.tolist() for leaf in jax.tree.leaves(init.parameters)])]
+        start = jax.tree.leaves((init.parameters, init.members))
+        parts += [digest_settings([leaf.tolist() for leaf in start])]
     return "-".join(parts)
 
 
 def _depends(plan: Plan) -> tuple[Any, ...]:
     """All settings that a run depends on."""
-    return (plan.objective, plan.position, plan.hidden, plan.training, plan.anchor, plan.holdout)
+    known = None if plan.known is None else [values.tolist() for values in plan.known]
+    network = (plan.objective, plan.position, plan.hidden)
+    return (*network, plan.training, plan.anchor, plan.holdout, known)
 
 
 def _warn(message: str) -> None:

@@ -8,20 +8,18 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 import pandas as pd
 
-from epiclick.beta import Beta
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import read_features
 from epiclick.errors import InputError
 from epiclick.evaluation.clicks import ClickScores, score_clicks
 from epiclick.manners import Parametrised
+from epiclick.models.bias_table import position_bias_table
 from epiclick.models.fitted import FittedPBM
-from epiclick.models.prediction import (
-    bias_at,
-    click_probabilities,
-    position_bias_table,
-    relevance_frames,
-    relevance_of,
-)
+from epiclick.models.item_tables import item_frame, relevance_frames
+from epiclick.models.kinds import BiasKind, ThetaPosterior
+from epiclick.models.parameters import Parameters
+from epiclick.models.prediction import click_probabilities
+from epiclick.models.ranking import draws_to_rank_by, ranked
 from epiclick.models.storage import load_model, save_model
 
 if TYPE_CHECKING:
@@ -42,6 +40,8 @@ class PositionBasedModel(Parametrised, ABC):
         counts: ClickCounts,
         valid: ClickCounts | None = None,
         *,
+        position_bias: Any = None,
+        randomised: ClickCounts | None = None,
         init: "PositionBasedModel | None" = None,
         checkpoint: str | Path | None = None,
         resume: bool = False,
@@ -52,6 +52,11 @@ class PositionBasedModel(Parametrised, ABC):
         Args:
             counts: the log, with features joined or without.
             valid: counts for early stopping; without it a share of the queries is held out.
+            position_bias: what is known of it from elsewhere: a DataFrame, or a CSV, Parquet or
+                JSON file, with the context columns and `mean`, relative to the anchor. Rows with
+                `low` and `high` too are a prior, others are held as they are.
+            randomised: counts of pages whose ranking was random, not among those above: position
+                bias is compared with theirs, which needs no model.
             init: a fitted model to start from, such as last week's.
             checkpoint: file to keep the state of training in, every few seconds and when
                 interrupted.
@@ -60,10 +65,16 @@ class PositionBasedModel(Parametrised, ABC):
         """
         from epiclick.fitting import fit_pbm
 
+        plan = self._plan(counts)
+        if position_bias is not None:
+            from epiclick.plans import with_known_bias
+
+            plan = with_known_bias(plan, counts, position_bias)
         self.fitted_ = fit_pbm(
-            self._plan(counts),
+            plan,
             counts,
             valid,
+            randomised=randomised,
             init=None if init is None else init._fitted,
             checkpoint=None if checkpoint is None else Path(checkpoint),
             resume=resume,
@@ -92,39 +103,88 @@ class PositionBasedModel(Parametrised, ABC):
         features = self._fitted.features
         return np.array([] if features is None else features.names, dtype=object)
 
-    def position_bias(self) -> pd.DataFrame:
-        """Context columns, mean, low, high, and relative to the anchor, or else the first."""
-        return position_bias_table(self._fitted, self.level)
+    def position_bias(
+        self, kind: BiasKind | None = None, *, level: float | None = None
+    ) -> pd.DataFrame:
+        """Context columns, mean, low, high, and relative to the anchor, or else the first.
 
-    def relevance(self, features: Any = None) -> pd.DataFrame:
+        Args:
+            kind: "robust": intervals from the differences between queries, which hold even where
+                clicks vary more than the model allows. "bayes": as if clicks followed the model.
+                "evidential": the Betas of the paper's estimators. Unless told, the first of these
+                that the model has.
+            level: probability that the intervals hold; the model's own unless told.
+        """
+        return position_bias_table(self._fitted, self.level if level is None else level, kind)
+
+    def relevance(self, features: Any = None, *, above: float | None = None) -> pd.DataFrame:
         """query_id, doc_id, mean, low, high, alpha, beta of items, from their features alone.
 
-        A model without features tells of the items in its log, given their clicks there.
+        All are averaged over what is not known of the model's parameters. Low and high end the
+        central interval; alpha and beta are of the Beta with the same mean and variance. With
+        `above` a column `prob_above` is added: the probability of a relevance above it. A model
+        without features tells of the items in its log, given their clicks there.
         """
-        return pd.concat(list(self.relevance_chunks(features)), ignore_index=True)
+        return pd.concat(list(self.relevance_chunks(features, above=above)), ignore_index=True)
 
-    def relevance_chunks(self, features: Any = None) -> Iterator[pd.DataFrame]:
+    def relevance_chunks(
+        self, features: Any = None, *, above: float | None = None
+    ) -> Iterator[pd.DataFrame]:
         """The same, some rows at a time: for more items than fit in memory."""
         items = self._fitted.items
         if features is not None:
-            yield from relevance_frames(self._fitted, read_features(features), self.level)
+            table = read_features(features)
+            yield from relevance_frames(self._fitted, table, self.level, above=above)
         elif items is not None:
-            yield pd.DataFrame(
-                {
-                    "query_id": items.query_id.to_pandas(),
-                    "doc_id": items.doc_id.to_pandas(),
-                    "mean": items.alpha / (items.alpha + items.beta),
-                    "low": items.low,
-                    "high": items.high,
-                    "alpha": items.alpha,
-                    "beta": items.beta,
-                }
-            )
+            yield item_frame(items, above=above)
         else:
             raise InputError("the model was trained with features; give those of the items")
 
+    def rank(
+        self,
+        features: Any = None,
+        how: str = "mean",
+        counts: ClickCounts | None = None,
+        seed: int | None = None,
+    ) -> pd.DataFrame:
+        """query_id, doc_id, position (1 is best) and score of items, query by query.
+
+        Args:
+            features: of the items, read as `relevance` does. Without features or counts, a model
+                without features ranks the items of its log.
+            how: the score. "mean"; "lower" or "upper" end of the interval; "thompson": one draw of
+                the parameters, and of each item's relevance given them.
+            counts: clicks; the items in it are judged by their own, all others by features alone.
+            seed: of "thompson"; None draws anew with every call.
+        """
+        rng = np.random.default_rng(seed)
+        draws = draws_to_rank_by(self._fitted, how, rng)
+        return ranked(self._judged(features, counts, draws), how, rng)
+
+    def _judged(
+        self, features: Any, counts: ClickCounts | None, draws: Sequence[Parameters]
+    ) -> pd.DataFrame:
+        """The columns of `relevance` for items with clicks, and for others that have features."""
+        if counts is None and features is None:
+            return self.relevance()
+        fitted = self._fitted
+        frames: list[pd.DataFrame] = []
+        table = None if features is None else read_features(features)
+        if table is not None:
+            frames += relevance_frames(fitted, table, self.level, draws=draws)
+        if counts is not None:
+            from epiclick.posterior.items import posterior_frames
+
+            if table is not None:
+                if counts.features is None:
+                    counts = counts.with_features(table)
+                row = table.locate(counts.query_id, counts.doc_id)
+                frames = [pd.concat(frames, ignore_index=True).drop(index=row[row >= 0])]
+            frames += posterior_frames(fitted, counts, self.level, draws=draws)
+        return pd.concat(frames, ignore_index=True)
+
     def predict_clicks(self, counts: ClickCounts) -> np.ndarray:
-        """Probability of a click at each row of `counts.to_table()`."""
+        """Probability of a click at each row of `counts.to_table()`, over all draws together."""
         return click_probabilities(self._fitted, counts)
 
     def score(self, counts: ClickCounts) -> float:
@@ -152,6 +212,9 @@ class EpistemicPBM(PositionBasedModel):
         anchor: the context whose bias is 1, so that relevance means the probability of a click if
             shown there. "auto": the first position for `marginal`, None for the paper's.
             None leaves the scale free: absolute values then rest on the prior.
+        members: networks of an ensemble, each trained on a bootstrap of the queries, all in one
+            program beside the model's own; answers then average over them. 1: no ensemble.
+        bootstrap: False for members that see all queries and differ in their first weights alone.
         hidden: units of the network's hidden layers.
         entropy: weight of the modified entropy.
         epochs: passes over the pairs, at most; unless told, 50 with features and 300 without.
@@ -164,6 +227,8 @@ class EpistemicPBM(PositionBasedModel):
         literal: the paper's estimators to the letter: `naive` without a fixed offset (its weights
             underflow), the self-normalised ones with a further factor 1/samples.
         decay: let the learning rate fall along half a cosine.
+        theta_posterior: how the posterior of position bias is found after a `marginal` fit:
+            "laplace", a Gaussian around its mode, or "nuts", by Markov chains (numpyro).
         level: probability that the intervals hold.
         seed: of everything random.
     """
@@ -174,16 +239,19 @@ class EpistemicPBM(PositionBasedModel):
         baseline: bool = False,
         samples: int = 60,
         anchor: Any = "auto",
+        members: int = 1,
+        bootstrap: bool = True,
         hidden: Sequence[int] = (64, 64, 32),
         entropy: float = 0.0,
         epochs: int | None = None,
         batch_size: int = 12_000,
         learning_rate: float = 1e-2,
-        weight_decay: float = 1e-2,
+        weight_decay: float = 1.0,
         patience: int | None = 10,
         holdout: float = 0.1,
         literal: bool = False,
         decay: bool = True,
+        theta_posterior: ThetaPosterior = "laplace",
         level: float = 0.90,
         seed: int = 0,
     ) -> None:
@@ -192,6 +260,8 @@ class EpistemicPBM(PositionBasedModel):
         self.baseline = baseline
         self.samples = samples
         self.anchor = anchor
+        self.members = members
+        self.bootstrap = bootstrap
         self.hidden = hidden
         self.entropy = entropy
         self.epochs = epochs
@@ -202,33 +272,25 @@ class EpistemicPBM(PositionBasedModel):
         self.holdout = holdout
         self.literal = literal
         self.decay = decay
+        self.theta_posterior = theta_posterior
         self.level = level
         self.seed = seed
 
-    def posterior(self, counts: ClickCounts) -> pd.DataFrame:
+    def posterior(self, counts: ClickCounts, *, above: float | None = None) -> pd.DataFrame:
         """The columns of `relevance` for the pairs of counts, after their own clicks.
 
-        Low and high are of the posterior itself, a mixture of Betas; alpha and beta are of the Beta
-        with its mean and variance.
+        Low and high are of the posterior itself, a mixture of Betas averaged over what is not known
+        of the parameters; alpha and beta are of the Beta with its mean and variance.
         """
-        from epiclick.posterior.relevance import item_posterior
+        return pd.concat(list(self.posterior_chunks(counts, above=above)), ignore_index=True)
 
-        fitted = self._fitted
-        known = item_posterior(
-            counts, *bias_at(fitted, counts.contexts), *relevance_of(fitted, counts), self.level
-        )
-        betas: Beta = known.betas
-        return pd.DataFrame(
-            {
-                "query_id": counts.query_id.to_pandas(),
-                "doc_id": counts.doc_id.to_pandas(),
-                "mean": known.mean,
-                "low": known.low,
-                "high": known.high,
-                "alpha": betas.alpha,
-                "beta": betas.beta,
-            }
-        )
+    def posterior_chunks(
+        self, counts: ClickCounts, *, above: float | None = None
+    ) -> Iterator[pd.DataFrame]:
+        """The same, some pairs at a time: for more of them than fit in memory."""
+        from epiclick.posterior.items import posterior_frames
+
+        yield from posterior_frames(self._fitted, counts, self.level, above=above)
 
     def _plan(self, counts: ClickCounts) -> "Plan":
         from epiclick.plans import epistemic_plan
@@ -241,6 +303,9 @@ class PointwisePBM(PositionBasedModel):
 
     Args:
         anchor: the context whose bias is 1; "auto" is the first position; None for a free scale.
+        members: networks of an ensemble, each trained on a bootstrap of the queries, all in one
+            program beside the model's own; answers then average over them. 1: no ensemble.
+        bootstrap: False for members that see all queries and differ in their first weights alone.
         hidden: units of the network's hidden layers.
         epochs: passes over the pairs, at most; 50 unless told.
         batch_size: pairs in a batch, at most.
@@ -257,11 +322,13 @@ class PointwisePBM(PositionBasedModel):
     def __init__(
         self,
         anchor: Any = "auto",
+        members: int = 1,
+        bootstrap: bool = True,
         hidden: Sequence[int] = (64, 64, 32),
         epochs: int | None = None,
         batch_size: int = 35_000,
         learning_rate: float = 1e-2,
-        weight_decay: float = 1e-2,
+        weight_decay: float = 1.0,
         patience: int | None = 10,
         holdout: float = 0.1,
         decay: bool = True,
@@ -270,6 +337,8 @@ class PointwisePBM(PositionBasedModel):
     ) -> None:
         """Keep the parameters; they are checked when fitting."""
         self.anchor = anchor
+        self.members = members
+        self.bootstrap = bootstrap
         self.hidden = hidden
         self.epochs = epochs
         self.batch_size = batch_size

@@ -1,12 +1,19 @@
 """From a model's parameters to a plan of its fit; where they are checked."""
 
-from typing import TYPE_CHECKING, Any
+import warnings
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
 
 from epiclick.data.counts import ClickCounts
-from epiclick.errors import InputError
+from epiclick.errors import InputError, InputWarning
 from epiclick.estimators import make_estimator
 from epiclick.fitting import Plan
 from epiclick.models.anchor import resolve_anchor
+from epiclick.models.kinds import ThetaPosterior
+from epiclick.posterior.known_bias import held_contexts, read_known_bias
+from epiclick.posterior.nuts import require_numpyro
 from epiclick.training.objective import EpistemicObjective, PointwiseObjective
 from epiclick.training.settings import TrainingSettings
 
@@ -33,8 +40,16 @@ def epistemic_plan(model: "EpistemicPBM", counts: ClickCounts) -> Plan:
             f"anchor={model.anchor!r} needs estimator='marginal'; the paper's estimators leave the "
             "scale free"
         )
+    if model.theta_posterior not in get_args(ThetaPosterior):
+        raise InputError(
+            f"theta_posterior must be one of {', '.join(get_args(ThetaPosterior))}, not "
+            f"{model.theta_posterior!r}"
+        )
+    if point and model.theta_posterior == "nuts":
+        require_numpyro()
     objective = EpistemicObjective(estimator, float(model.entropy), anchor, model.samples)
-    return _plan(model, objective, "point" if point else "beta", anchor, counts)
+    plan = _plan(model, objective, "point" if point else "beta", anchor, counts)
+    return replace(plan, posterior=model.theta_posterior if point else None)
 
 
 def pointwise_plan(model: "PointwisePBM", counts: ClickCounts) -> Plan:
@@ -49,6 +64,26 @@ def pointwise_plan(model: "PointwisePBM", counts: ClickCounts) -> Plan:
     return _plan(model, PointwiseObjective(anchor), "point", anchor, counts)
 
 
+def with_known_bias(plan: Plan, counts: ClickCounts, source: Any) -> Plan:
+    """The plan with position bias known from elsewhere; see `read_known_bias`."""
+    objective = plan.objective
+    if plan.posterior is None or not isinstance(objective, EpistemicObjective):
+        raise InputError(
+            "a given position bias needs EpistemicPBM with estimator='marginal'; others learn all "
+            "of it from the clicks"
+        )
+    known = read_known_bias(source, counts.contexts, plan.anchor, plan.level)
+    held = held_contexts(known)
+    if plan.training.networks > 1 and np.isfinite(known.mean).sum() > len(held):
+        warnings.warn(
+            "members of an ensemble start from the given position bias and then learn from the "
+            "clicks alone; leave out low and high to hold it, or use members=1",
+            InputWarning,
+            stacklevel=3,
+        )
+    return replace(plan, known=known, objective=replace(objective, held=held))
+
+
 def _plan(
     model: "EpistemicPBM | PointwisePBM",
     objective: Any,
@@ -57,6 +92,11 @@ def _plan(
     counts: ClickCounts,
 ) -> Plan:
     bare = counts.features is None
+    if bare and model.members > 1 and not model.bootstrap:
+        raise InputError(
+            f"{model.members} members without a bootstrap would all be the same: without features "
+            "nothing is random; leave bootstrap=True"
+        )
     return Plan(
         kind=type(model).__name__,
         settings={
@@ -76,6 +116,8 @@ def _plan(
             patience=None if bare else model.patience,
             decay=model.decay,
             seed=model.seed,
+            members=model.members,
+            bootstrap=model.bootstrap,
         ),
         anchor=anchor,
         holdout=model.holdout,
@@ -97,6 +139,7 @@ def _check(model: "EpistemicPBM | PointwisePBM") -> None:
         "patience": (model.patience is None or model.patience >= 1, "at least 1, or None"),
         "holdout": (0 <= model.holdout < 1, "from 0 to below 1"),
         "level": (0 < model.level < 1, "strictly between 0 and 1"),
+        "members": (model.members >= 1, "at least 1"),
         "hidden": (all(units >= 1 for units in model.hidden), "layers of at least 1 unit"),
         "samples": (getattr(model, "samples", 2) >= 2, "at least 2"),
         "entropy": (getattr(model, "entropy", 0.0) >= 0, "at least 0"),

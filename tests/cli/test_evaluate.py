@@ -1,24 +1,31 @@
 """`epiclick evaluate`, as a program or a person would call it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from epiclick import load
+from epiclick.models.uncertainty import parameter_draws, without_uncertainty
+
 from .conftest import TRAINING, Done, epiclick, fitted
 
 
 @pytest.fixture(scope="session")
 def expected(world: Path, marginal: tuple[Path, Done]) -> pd.DataFrame:
-    """Every display of the late pages with its probability, by what the other verbs say."""
-    out = world.parent / "expected.parquet"
-    given = ["--features", world / "features.parquet", "--out", out]
-    assert epiclick("relevance", marginal[0], *given).code == 0
+    """Every display of the late pages with its probability, averaged over the model's draws."""
+    model = load(marginal[0])
+    uncertain, features = model.fitted_, pd.read_parquet(world / "features.parquet")
     log = pd.read_parquet(world / "late.parquet")
-    log = log.merge(pd.read_parquet(out)[["query_id", "doc_id", "mean"]], validate="m:1")
-    bias = {row["position"]: row["mean"] for row in marginal[1].record["position_bias"]}
-    log["p"] = log["position"].map(bias) * log["mean"]
+    draws = parameter_draws(uncertain)
+    log["p"] = 0.0
+    for draw in draws:
+        model.fitted_ = without_uncertainty(replace(uncertain, parameters=draw))
+        items = log.merge(model.relevance(features)[["query_id", "doc_id", "mean"]], how="left")
+        bias = model.position_bias().set_index("position")["mean"]
+        log["p"] += log["position"].map(bias) * items["mean"].to_numpy() / len(draws)
     log["score"] = np.log(np.where(log["click"], log["p"], 1 - log["p"]))
     return log
 

@@ -63,6 +63,17 @@ def test_the_model_is_what_was_asked_for(
     assert sorted(p.name for p in marginal[0].parent.glob("*.checkpoint")) == []
 
 
+def test_members_are_trained_when_asked_for(world: Path, tmp_path: Path) -> None:
+    log = ["fit", world / "early.parquet", "--features", world / "features.parquet"]
+    asked = ["--estimator", "pointwise", "--epochs", 1, "--hidden", "4", "--members"]
+    assert epiclick(*log, "--out", tmp_path / "m", *asked, 2, "--json").code == 0
+    model = load(tmp_path / "m")
+    assert model.get_params()["members"] == len(model.fitted_.members) == 2
+    refused = epiclick(*log, "--out", tmp_path / "none", *asked, 0)
+    assert refused.code == 2
+    assert "members must be at least 1, not 0" in refused.err
+
+
 def test_every_estimator_of_the_library_can_be_named() -> None:
     assert set(get_args(Estimator)) == {*get_args(EstimatorName), "pointwise"}
 
@@ -77,7 +88,7 @@ def test_people_get_tables_and_words(world: Path, tmp_path: Path) -> None:
         "log-likelihood per display -0.",
         "queries held out",
         "chi2/df",
-        "Position bias; relative to position 1",
+        "Position bias, 90% intervals; relative to position 1",
         "Comparable: position 1, 2, 3.",
         "Assumed, as it cannot be checked",
     ):
@@ -381,7 +392,7 @@ def test_help_shows_the_defaults_of_the_models() -> None:
     words = epiclick("fit", "--help").out
     assert "Example: epiclick fit clicks.parquet" in words
     assert f"({EpistemicPBM().epochs})" in words
-    assert f"pointwise {PointwisePBM().batch_size}" in words
+    assert f"pointwise {PointwisePBM().batch_size}" in " ".join(words.replace("│", "").split())
     assert max(map(len, words.splitlines())) <= 80
     assert "(the model's)" in epiclick("evaluate", "--help").out
 

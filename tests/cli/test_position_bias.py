@@ -2,13 +2,15 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy.special import expit
 from scipy.stats import beta as beta_distribution
 
 from epiclick.models.prediction import bias_betas
 from epiclick.pbm import load
 
-from .conftest import Done, epiclick
+from .conftest import TRAINING, Done, epiclick
 
 
 def test_json_has_a_row_for_each_position(marginal: tuple[Path, Done]) -> None:
@@ -32,9 +34,73 @@ def test_intervals_of_betas_are_their_quantiles(exact: tuple[Path, Done]) -> Non
     assert [row["high"] for row in rows] == pytest.approx(high, rel=1e-6)
 
 
+def test_kind_and_level_are_those_asked_for(marginal: tuple[Path, Done]) -> None:
+    model = load(marginal[0])
+    for kind in ("robust", "bayes"):
+        given = ["position-bias", marginal[0], "--kind", kind, "--level", 0.5]
+        rows = epiclick(*given, "--json").record["position_bias"]
+        assert rows == model.position_bias(kind, level=0.5).to_dict("records")  # type: ignore[arg-type]
+        words = " ".join(epiclick(*given).out.split())
+        assert f"Position bias, 50% {kind} intervals; relative to position 1" in words
+    plain = epiclick("position-bias", marginal[0], "--json").record["position_bias"]
+    assert plain == model.position_bias("robust", level=0.9).to_dict("records")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--kind", "evidential"], "this model has no evidential intervals of position bias; it"),
+        (["--kind", "certain"], "'certain' is not one of 'robust', 'bayes', 'evidential'"),
+        (["--level", "90"], "--level must lie strictly between 0 and 1, not 90.0; write 0.9"),
+    ],
+)
+def test_what_cannot_be_shown_is_refused(
+    marginal: tuple[Path, Done], options: list[str], words: str
+) -> None:
+    done = epiclick("position-bias", marginal[0], *options)
+    assert done.code == 2
+    assert words in " ".join(done.err.replace("│", " ").split())
+    assert done.out == ""
+
+
+def test_the_papers_estimators_have_evidential_intervals(exact: tuple[Path, Done]) -> None:
+    rows, same = (
+        epiclick("position-bias", exact[0], *kind, "--json").record["position_bias"]
+        for kind in ([], ["--kind", "evidential"])
+    )
+    assert rows == same
+    refused = epiclick("position-bias", exact[0], "--kind", "robust")
+    assert refused.code == 2
+    assert "it has evidential" in refused.err
+
+
+def test_chains_are_run_when_asked_for(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The chains themselves are tested elsewhere; here they find a point."""
+
+    def point(density: object, mode: np.ndarray, *_: object, **__: object) -> np.ndarray:
+        return np.tile(mode + 0.5, (10, 1))
+
+    monkeypatch.setattr("epiclick.posterior.nuts.sample", point)
+    given = ["fit", world / "early.parquet", "--features", world / "features.parquet", *TRAINING]
+    done = epiclick(*given, "--out", tmp_path / "model", "--theta-posterior", "nuts", "--json")
+    assert done.code == 0, done.err
+    assert load(tmp_path / "model").get_params()["theta_posterior"] == "nuts"
+    rows = epiclick("position-bias", tmp_path / "model", "--kind", "bayes", "--json").record
+    posterior = load(tmp_path / "model").fitted_.posterior
+    assert posterior is not None
+    for k, row in enumerate(rows["position_bias"][1:]):
+        assert row["low"] == row["high"] == pytest.approx(expit(posterior.mode[k] + 0.5))
+    refused = epiclick(*given, "--out", tmp_path / "other", "--theta-posterior", "guess")
+    assert refused.code == 2
+    words = " ".join(refused.err.replace("│", " ").split())
+    assert "'guess' is not one of 'laplace', 'nuts'" in words
+
+
 def test_people_get_a_table(marginal: tuple[Path, Done], exact: tuple[Path, Done]) -> None:
     done = epiclick("position-bias", marginal[0])
-    assert "Position bias; relative to position 1" in " ".join(done.out.split())
+    assert "Position bias, 90% intervals; relative to position 1" in " ".join(done.out.split())
     assert "1.0000" in done.out
     assert "free" not in done.out
     free = epiclick("position-bias", exact[0])

@@ -1,5 +1,6 @@
 """`epiclick relevance`, as a program or a person would call it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.integrate import trapezoid
 from scipy.stats import beta as beta_distribution
+
+from epiclick import load
+from epiclick.models.uncertainty import parameter_draws, without_uncertainty
 
 from .conftest import Done, epiclick
 
@@ -24,44 +28,78 @@ def prior(world: Path, marginal: tuple[Path, Done]) -> pd.DataFrame:
     return pd.read_parquet(out)
 
 
-def test_features_give_a_beta_for_every_item(world: Path, prior: pd.DataFrame) -> None:
+def test_features_give_a_beta_for_every_item(
+    world: Path, marginal: tuple[Path, Done], prior: pd.DataFrame
+) -> None:
     items = pd.read_parquet(world / "features.parquet")[["query_id", "doc_id"]]
     assert list(prior.columns) == COLUMNS
     pd.testing.assert_frame_equal(prior[["query_id", "doc_id"]], items)
     alpha, beta = prior["alpha"], prior["beta"]
     assert np.allclose(prior["mean"], alpha / (alpha + beta), rtol=1e-9)
-    assert np.allclose(prior["low"], beta_distribution.ppf(0.05, alpha, beta), rtol=1e-6)
-    assert np.allclose(prior["high"], beta_distribution.ppf(0.95, alpha, beta), rtol=1e-6)
+    draws = by_draw(marginal[0], pd.read_parquet(world / "features.parquet"))
+    for end, probability in (("low", 0.05), ("high", 0.95)):
+        below = [beta_distribution.cdf(prior[end], d["alpha"], d["beta"]) for d in draws]
+        assert np.allclose(np.mean(below, axis=0), probability, atol=1e-4)
+
+
+def by_draw(path: Path, features: pd.DataFrame) -> list[pd.DataFrame]:
+    """What each draw of a model's parameters says of the items."""
+    model = load(path)
+    uncertain, frames = model.fitted_, []
+    for draw in parameter_draws(uncertain):
+        model.fitted_ = without_uncertainty(replace(uncertain, parameters=draw))
+        frames.append(model.relevance(features))
+    return frames
 
 
 def test_clicks_give_the_posterior(
-    world: Path, marginal: tuple[Path, Done], prior: pd.DataFrame, tmp_path: Path
+    world: Path, marginal: tuple[Path, Done], tmp_path: Path
 ) -> None:
     out = tmp_path / "posterior.parquet"
     log = pd.read_parquet(world / "late.parquet")
     done = epiclick(
         *("relevance", marginal[0], "--features", world / "features.parquet"),
-        *("--clicks", world / "late.parquet", "--out", out, "--json"),
+        *("--clicks", world / "late.parquet", "--above", 0.3, "--out", out, "--json"),
     )
     shown = log.groupby(["query_id", "doc_id"], as_index=False).size()
     assert done.record["rows"] == len(shown)
     posterior = pd.read_parquet(out)
-    assert list(posterior.columns) == COLUMNS
-    bias = {row["position"]: row["mean"] for row in marginal[1].record["position_bias"]}
-    # a fine grid in the logit, which has no poles at the ends
-    logit = np.linspace(-40, 40, 8001)
-    zeta, other = 1 / (1 + np.exp(-logit)), 1 / (1 + np.exp(logit))
-    merged = posterior.merge(prior, on=["query_id", "doc_id"], suffixes=("", "_before"))
+    assert list(posterior.columns) == [*COLUMNS, "prob_above"]
+    some = posterior.sample(20, random_state=0)
+    features = pd.read_parquet(world / "features.parquet").merge(some[["query_id", "doc_id"]])
+    model = load(marginal[0])
+    uncertain = model.fitted_
+    expected = pd.Series(0.0, index=features.set_index(["query_id", "doc_id"]).index)
+    above = expected.copy()
+    # a grid in the logit, fine in the middle, as long as the tails of a small alpha
+    logit = np.sinh(np.linspace(-9, 9, 16_001))
+    log_zeta, log_other = -np.logaddexp(0, -logit), -np.logaddexp(0, logit)
+    zeta = np.exp(log_zeta)
     rows = log.set_index(["query_id", "doc_id"])
-    for row in merged.sample(20, random_state=0).itertuples():
-        density = row.alpha_before * np.log(zeta) + row.beta_before * np.log(other)
-        for display in rows.loc[[(row.query_id, row.doc_id)]].itertuples():
-            theta = bias[display.position]
-            density += np.log(theta * zeta) if display.click else np.log(other + (1 - theta) * zeta)
-        density = np.exp(density - density.max())
-        expected = trapezoid(density * zeta, logit) / trapezoid(density, logit)
-        assert row.mean == pytest.approx(expected, rel=1e-6)
+    draws = parameter_draws(uncertain)
+    for draw in draws:
+        model.fitted_ = without_uncertainty(replace(uncertain, parameters=draw))
+        bias = model.position_bias().set_index("position")["mean"]
+        for before in model.relevance(features).itertuples():
+            density = before.alpha * log_zeta + before.beta * log_other
+            for display in rows.loc[[(before.query_id, before.doc_id)]].itertuples():
+                theta = bias[display.position]
+                unseen = (
+                    np.logaddexp(log_other, np.log1p(-theta) + log_zeta) if theta < 1 else log_other
+                )
+                density += log_zeta if display.click else unseen
+            density = np.exp(density - density.max())
+            density /= trapezoid(density, logit) * len(draws)
+            expected[(before.query_id, before.doc_id)] += trapezoid(density * zeta, logit)
+            above[(before.query_id, before.doc_id)] += trapezoid(density * (zeta > 0.3), logit)
+    off = []
+    for row in some.itertuples():
+        assert row.mean == pytest.approx(expected[(row.query_id, row.doc_id)], rel=1e-5)
         assert row.low < row.mean < row.high
+        off.append(abs(row.prob_above - above[(row.query_id, row.doc_id)]))
+    # the worst of all items measured was off by 0.028
+    assert np.median(off) < 0.005
+    assert max(off) < 0.03
 
 
 def test_a_model_without_features_tells_of_its_own_items(
@@ -97,10 +135,29 @@ def test_many_chunks_make_the_same_file(
     given = ["--features", world / "features.parquet", "--clicks", world / "late.parquet"]
     whole, parts = tmp_path / "whole.parquet", tmp_path / "parts.parquet"
     assert epiclick("relevance", marginal[0], *given, "--out", whole).code == 0
-    monkeypatch.setattr("epiclick.cli.relevance.CHUNK", 50)
+    monkeypatch.setattr("epiclick.posterior.items.CHUNK", 50)
     assert epiclick("relevance", marginal[0], *given, "--out", parts).code == 0
     assert pq.ParquetFile(parts).num_row_groups > 1
-    assert pq.read_table(parts).equals(pq.read_table(whole))
+    pd.testing.assert_frame_equal(pd.read_parquet(parts), pd.read_parquet(whole), rtol=1e-6)
+
+
+@pytest.mark.parametrize("clicks", [False, True])
+def test_the_probability_of_a_relevance_above(
+    clicks: bool, world: Path, marginal: tuple[Path, Done], tmp_path: Path
+) -> None:
+    given = ["--features", world / "features.parquet", "--above", 0.3]
+    given += ["--clicks", world / "late.parquet"] if clicks else []
+    out = tmp_path / "above.parquet"
+    assert epiclick("relevance", marginal[0], *given, "--out", out).code == 0
+    found = pd.read_parquet(out)
+    assert list(found.columns) == [*COLUMNS, "prob_above"]
+    if not clicks:
+        draws = by_draw(marginal[0], pd.read_parquet(world / "features.parquet"))
+        expected = [beta_distribution.sf(0.3, draw["alpha"], draw["beta"]) for draw in draws]
+        assert np.allclose(found["prob_above"], np.mean(expected, axis=0), atol=1e-4)
+    assert np.ptp(found["prob_above"]) > 0.1
+    assert np.all(found["prob_above"][found["low"] > 0.3] > 0.949)
+    assert np.all(found["prob_above"][found["high"] < 0.3] < 0.051)
 
 
 @pytest.mark.parametrize(
@@ -109,6 +166,7 @@ def test_many_chunks_make_the_same_file(
         (["--out", "p.parquet"], "the model was trained on 4 features"),
         (["--features", "FEATURES", "--out", "p.csv"], "name a .parquet file"),
         (["--features", "FEATURES", "--out", "."], "is a folder"),
+        (["--features", "FEATURES", "--out", "p.parquet", "--above", "30"], "above must lie"),
         (["--features", "renamed.parquet", "--out", "p.parquet"], "first 'f3'"),
         (["--features", "FEATURES", "--clicks", "no.csv", "--out", "p.parquet"], "no file at"),
         (

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
@@ -26,7 +27,9 @@ from epiclick.cli.log_options import (
 from epiclick.cli.out_file import check_writable
 from epiclick.cli.output import AsJson, Quiet, note, print_json
 from epiclick.cli.telling import Interrupted, WithDefaults, known, told_warnings
+from epiclick.data.log import LogOptions
 from epiclick.errors import InputError
+from epiclick.models.kinds import ThetaPosterior
 
 if TYPE_CHECKING:
     from epiclick.data.counts import ClickCounts
@@ -73,10 +76,28 @@ def fit(
         str | None,
         typer.Option(help="Context whose bias is 1, such as 1 or phone,1; none: free scale."),
     ] = None,
+    position_bias: Annotated[
+        str | None,
+        typer.Option(help="Table of known position bias: held, or a prior with low and high."),
+    ] = None,
+    randomised: Annotated[
+        str | None,
+        typer.Option(help="Column of 0 and 1 that marks pages ranked at random, to compare with."),
+    ] = None,
+    members: Annotated[
+        int | None, typer.Option(help="Networks of an ensemble, on bootstraps of the queries.")
+    ] = None,
     hidden: Annotated[str | None, typer.Option(help="Units of the hidden layers.")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Pairs in a batch, at most.")] = None,
     learning_rate: Annotated[float | None, typer.Option(help="Of AdamW.")] = None,
     weight_decay: Annotated[float | None, typer.Option(help="Of AdamW.")] = None,
+    theta_posterior: Annotated[
+        ThetaPosterior | None,
+        typer.Option(
+            metavar="NAME",
+            help="How the posterior of position bias is found: laplace, or nuts (Markov chains).",
+        ),
+    ] = None,
     level: Annotated[float | None, typer.Option(help="Probability of the intervals.")] = None,
     missing_features: MissingFeatures = "error",
     context: Context = None,
@@ -105,17 +126,20 @@ def fit(
         "samples": samples,
         "baseline": baseline or None,
         "entropy": entropy,
+        "members": members,
         "hidden": None if hidden is None else parse_units(hidden),
         "batch_size": batch_size,
         "learning_rate": learning_rate,
         "weight_decay": weight_decay,
+        "theta_posterior": theta_posterior,
         "level": level,
     }
     settings = {name: value for name, value in settings.items() if value is not None}
     if patience is not None:
         settings["patience"] = patience or None
     model = make_model(estimator, settings)
-    check_model_out(out, [*log, *(valid or []), *([features] if features else [])], init)
+    also_read = [path for path in (features, position_bias) if path]
+    check_model_out(out, [*log, *(valid or []), *also_read], init)
     checkpoint = find_checkpoint(out, resume=resume, quiet=silent)
 
     with told_warnings(quiet=silent) as warnings:
@@ -126,10 +150,20 @@ def fit(
             start = load(init)
             options = given.over_saved(start.fitted_.options, quiet=silent)
 
-        def read(which: Sequence[str]) -> "ClickCounts":
-            return read_counts(which, options, features, missing_features, quiet=silent)
+        def read(which: Sequence[str], where: str | None = options.where) -> "ClickCounts":
+            narrowed = replace(options, where=where)
+            counts = read_counts(which, narrowed, features, missing_features, quiet=silent)
+            return replace(counts, options=options)  # what later logs are to be read by
 
-        counts = read(log)
+        slices: dict[str, ClickCounts] = {}
+        if randomised is None:
+            counts = read(log)
+        else:
+            from epiclick.data.marked import marked_and_rest
+
+            marked, rest = marked_and_rest(log, options, randomised)
+            counts = read(log, rest)
+            slices["randomised"] = count_marked(log, replace(options, where=marked), randomised)
         held_out = read(valid) if valid else None
         if anchor is not None:
             model.set_params(anchor=parse_anchor(anchor, counts))
@@ -137,10 +171,12 @@ def fit(
             model.fit(
                 counts,
                 held_out,
+                position_bias=position_bias,
                 init=start,
                 checkpoint=checkpoint,
                 resume=resume,
                 progress=not (quiet or as_json),
+                **slices,
             )
             save(model, out, checkpoint)
         checkpoint.unlink(missing_ok=True)
@@ -151,6 +187,16 @@ def fit(
         return
     print_fit(model, counts, valid=bool(valid), quiet=quiet)
     note(f"written to {out}", quiet=quiet)
+
+
+def count_marked(log: Sequence[str], options: LogOptions, column: str) -> "ClickCounts":
+    """Count the rows that a column marks; how they were read was told with the others."""
+    from epiclick.data.readers import count_log
+
+    try:
+        return count_log(list(log), options)[0]
+    except InputError as error:
+        raise InputError(f"the rows that {column} marks: {error}") from error
 
 
 class FitCommand(WithDefaults):

@@ -32,6 +32,9 @@ def fit_record(
         "chi2_per_df": training.checks["chi2_per_df"],
         "position_bias": bias_records(model),
         "identifiability": training.checks["identifiability"],
+        "posterior": training.checks.get("posterior"),
+        "given_bias": training.checks.get("given_bias"),
+        "words": training.checks["words"],
         "warnings": list(warnings),
     }
 
@@ -41,9 +44,9 @@ def print_fit(
 ) -> None:
     """For people: sizes, time, likelihood, fit, position bias, and what the log can tell of it."""
     training = model.fitted_.training
-    found = _identifiability(model, counts)
+    words = "\n".join(training.checks["words"])
     for warning in training.warnings:
-        if warning not in found.warnings:
+        if warning not in words:
             tell_warning(warning, quiet=quiet)
     pages = "" if counts.pages is None else f"{counts.pages:,} pages, "
     print(
@@ -66,14 +69,4 @@ def print_fit(
         df = training.checks["chi2_df"]
         print(f"chi2/df {ratio:.2f}, df {df:,} (1: clicks vary as a position-based model says)")
     print_bias(model)
-    print_text(found.words())
-
-
-def _identifiability(model: "PositionBasedModel", counts: "ClickCounts") -> Any:
-    """What the pairs trained on can tell of position bias."""
-    import pyarrow.compute as pc
-
-    from epiclick.posterior.identifiability import identifiability
-
-    trained = pc.is_in(counts.query_id, model.fitted_.queries.train)
-    return identifiability(counts.subset(trained.to_numpy(zero_copy_only=False)))
+    print_text(words)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from epiclick.cli import count, evaluate, fit, position_bias, relevance, simulate
+from epiclick.cli import calibrate, count, evaluate, fit, position_bias, relevance, simulate
 from epiclick.cli.log_options import AsTheModel
 from epiclick.cli.telling import Interrupted
 
@@ -26,6 +26,7 @@ app.command("fit", cls=fit.FitCommand)(fit.fit)
 app.command("position-bias")(position_bias.position_bias)
 app.command("relevance", cls=AsTheModel)(relevance.relevance)
 app.command("evaluate", cls=AsTheModel)(evaluate.evaluate)
+app.command("calibrate")(calibrate.calibrate)
 
 
 @app.callback(invoke_without_command=True)

@@ -1,12 +1,15 @@
 """`epiclick position-bias`: how much each position is looked at, says a model."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
 from epiclick.cli.output import AsJson, Quiet, print_json, print_table
 from epiclick.cli.telling import known, number, print_text, tell_warning
+from epiclick.errors import InputError
+from epiclick.models.kinds import BiasKind
 
 if TYPE_CHECKING:
     from epiclick.pbm import PositionBasedModel
@@ -17,33 +20,61 @@ FREE_SCALE = "The scale is free: absolute values rest on the prior, only relativ
 NUMBERS = ("mean", "low", "high", "relative", "relative_low", "relative_high")
 
 
-def position_bias(model: Model, as_json: AsJson = False, quiet: Quiet = False) -> None:
+def position_bias(
+    model: Model,
+    kind: Annotated[
+        BiasKind | None,
+        typer.Option(
+            metavar="KIND",
+            help=f"Of the intervals: {', '.join(get_args(BiasKind))}; the first that there is.",
+        ),
+    ] = None,
+    level: Annotated[
+        float | None, typer.Option(help="Probability of the intervals; the model's own.")
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
     """Show the position bias of a fitted model.
 
-    Example: epiclick position-bias model
+    Robust intervals hold even where clicks vary more than the model allows, bayes trusts the model,
+    evidential are the Betas of the paper's estimators.
+
+    Example: epiclick position-bias model --kind bayes --level 0.5
     """
     from epiclick.pbm import load
 
+    if level is not None and not 0 < level < 1:
+        raise InputError(f"--level must lie strictly between 0 and 1, not {level}; write 0.9")
     fitted = load(model)
     if as_json:
-        print_json({"position_bias": bias_records(fitted)})
+        record: dict[str, Any] = {"position_bias": bias_records(fitted, kind, level)}
+        if given := fitted.fitted_.training.checks.get("given_bias"):
+            record["given_bias"] = known(given)
+        print_json(record)
         return
     for warning in fitted.fitted_.training.warnings:
         tell_warning(warning, quiet=quiet)
-    print_bias(fitted)
+    print_bias(fitted, kind, level)
 
 
-def bias_records(model: "PositionBasedModel") -> list[dict[str, Any]]:
+def bias_records(
+    model: "PositionBasedModel", kind: BiasKind | None = None, level: float | None = None
+) -> list[dict[str, Any]]:
     """Rows for JSON."""
-    return known(model.position_bias().to_dict("records"))
+    return known(model.position_bias(kind, level=level).to_dict("records"))
 
 
-def print_bias(model: "PositionBasedModel") -> None:
+def print_bias(
+    model: "PositionBasedModel", kind: BiasKind | None = None, level: float | None = None
+) -> None:
     """A table, and what its scale is."""
     names = model.fitted_.contexts.column_names
-    bias = model.position_bias()
+    bias = model.position_bias(kind, level=level)
     told = [name for name in NUMBERS if bias[name].notna().any()]
-    intervals = f", {model.level:.0%} intervals" if "low" in told else ""
+    percent = f"{100 * (model.level if level is None else level):g}%"
+    called = f"{kind} intervals" if kind else "intervals"
+    intervals = f", {percent} {called}" if "low" in told else ""
     print_table(
         f"Position bias{intervals}; relative to {reference(model)}",
         [*names, *(name.replace("relative_", "rel. ") for name in told)],
@@ -52,10 +83,22 @@ def print_bias(model: "PositionBasedModel") -> None:
             for row in bias.to_dict("records")
         ),
     )
-    if model.fitted_.anchor is None:
+    if given := model.fitted_.training.checks.get("given_bias"):
+        print_text(given_words(given, names))
+    elif model.fitted_.anchor is None:
         print_text(FREE_SCALE)
     if not intervals:
         print("No intervals: the model takes position bias as a point.")
+
+
+def given_words(given: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
+    """Which biases did not come from the clicks alone."""
+    told = []
+    for how, words in (("fixed", "held as it was given"), ("prior", "given as a prior")):
+        rows = [" ".join(str(row[name]) for name in names) for row in given if row["how"] == how]
+        if rows:
+            told.append(f"{words} at {', '.join(names)} {', '.join(rows)}")
+    return f"Position bias was {'; '.join(told)}."
 
 
 def reference(model: "PositionBasedModel") -> str:

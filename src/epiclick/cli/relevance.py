@@ -1,6 +1,6 @@
 """`epiclick relevance`: how relevant each item is, and how sure that is."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -29,10 +29,7 @@ from epiclick.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from epiclick.data.counts import ClickCounts
     from epiclick.pbm import EpistemicPBM, PositionBasedModel
-
-CHUNK = 500_000  # pairs whose posterior is held at once
 
 
 def relevance(
@@ -41,6 +38,10 @@ def relevance(
     features: Annotated[str | None, typer.Option(help="Features of the items.")] = None,
     clicks: Annotated[
         list[str] | None, typer.Option(help="Log of the items' own clicks. May be repeated.")
+    ] = None,
+    above: Annotated[
+        float | None,
+        typer.Option(help="Add prob_above: the probability of a relevance above this."),
     ] = None,
     missing_features: MissingFeatures = "error",
     context: Context = None,
@@ -61,11 +62,13 @@ def relevance(
 
     Example: epiclick relevance model --features new.parquet --out relevance.parquet
     """
+    from epiclick.models.item_tables import check_above
     from epiclick.pbm import load
 
     silent = quiet or as_json
     given = GivenOptions(context, position_base, column, where, clip_clicks, ids, on_bad, max_bad)
     check_parquet(out, [*(clicks or []), *([features] if features else [])])
+    check_above(above)
     fitted = load(model)
     check_features(fitted, features)
     with told_warnings(quiet=silent) as warnings:
@@ -77,9 +80,9 @@ def relevance(
                 missing_features,
                 quiet=silent,
             )
-            frames = posterior_frames(epistemic(fitted), counts)
+            frames = epistemic(fitted).posterior_chunks(counts, above=above)
         else:
-            frames = fitted.relevance_chunks(features)
+            frames = fitted.relevance_chunks(features, above=above)
         with progress("writing", quiet=silent):
             rows = write_frames(frames, out)
     if as_json:
@@ -110,15 +113,6 @@ def epistemic(model: "PositionBasedModel") -> "EpistemicPBM":
             "leave --clicks out, or fit another --estimator"
         )
     return model
-
-
-def posterior_frames(model: "EpistemicPBM", counts: "ClickCounts") -> Iterator["pd.DataFrame"]:
-    """Relevance after the items' own clicks, some pairs at a time."""
-    import numpy as np
-
-    chunk = np.arange(len(counts)) // CHUNK
-    for i in range(chunk[-1] + 1):
-        yield model.posterior(counts if len(counts) <= CHUNK else counts.subset(chunk == i))
 
 
 def write_frames(frames: Iterable["pd.DataFrame"], out: Path) -> int:
