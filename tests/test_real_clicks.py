@@ -7,6 +7,9 @@ import pytest
 from scipy import special
 
 import epiclick as ec
+from epiclick.fitting import _start
+from epiclick.posterior.position import find_posterior
+from epiclick.training.pairset import PairSet
 
 COUNTS = Path(__file__).resolve().parents[2] / "shared" / "data" / "yandex-counts" / "counts.csv"
 
@@ -43,3 +46,35 @@ def test_position_bias_of_yandex_agrees_with_em() -> None:
     checks = model.fitted_.training.checks
     assert 20 < checks["chi2_per_df"] < 28
     assert any("times as much" in warning for warning in model.fitted_.training.warnings)
+
+
+def split_differences(counts: ec.ClickCounts, splits: int) -> dict[str, np.ndarray]:
+    """Differences of position bias between random halves of the queries, in standard errors.
+
+    (splits, positions but the first) of each kind. Without features all parameters are in the
+    posterior, so that no training is needed.
+    """
+    found: dict[str, list[np.ndarray]] = {"robust": [], "bayes": []}
+    plan = ec.EpistemicPBM()._plan(counts)
+    for seed in range(splits):
+        halves = []
+        for half in counts.split(0.5, 0.5, by="query", seed=seed):
+            start = _start(plan, half, len(half.contexts))
+            halves.append(find_posterior(PairSet.of(half, None, 12_000), start, plan.anchor)[1])
+        one, other = halves
+        free = len(counts.contexts) - 1
+        for kind, differences in found.items():
+            variance = sum(np.diag(getattr(half, kind))[:free] for half in halves)
+            differences.append((one.mode - other.mode)[:free] / np.sqrt(variance))
+    return {kind: np.array(differences) for kind, differences in found.items()}
+
+
+@pytest.mark.skipif(not COUNTS.exists(), reason="data/yandex-counts is not here")
+@pytest.mark.filterwarnings("ignore::epiclick.InputWarning")
+def test_halves_of_the_queries_differ_as_robust_intervals_say() -> None:
+    """A few of the hundred splits that docs/calibration tells of."""
+    counts = ec.read_log(COUNTS, position_base=0, clip_clicks=True)
+    differences = split_differences(counts, 4)
+    held = {kind: np.mean(abs(values) < 1.645) for kind, values in differences.items()}
+    assert held["robust"] >= 0.8
+    assert held["bayes"] < 0.3  # the control: trusting the model is far too sure of itself

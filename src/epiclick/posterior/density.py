@@ -12,6 +12,7 @@ wide the layer is, and all of the Hessian is put together from them (`curvature.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import jax
@@ -101,15 +102,19 @@ class Density:
     def curvature(self, vector: np.ndarray) -> Curvature:
         """Log density with first and second derivatives, and scores by groups of queries."""
         value, hessian = self.prior.log_density(vector), self.prior.hessian(vector)
-        cluster = query_clusters(self.pairs.batches.counts)
-        scores = np.zeros((cluster.max() + 1, len(vector)))
+        scores = np.zeros((self._cluster.max() + 1, len(vector)))
         for chunk in self.chunks():
             more, own, bend = _curvature(self.anchor, vector, self.body, *chunk[1:])
             value, hessian = value + float(more), hessian + np.asarray(bend)
             shown = chunk.pairs >= 0
-            np.add.at(scores, cluster[chunk.pairs[shown]], np.asarray(own)[shown])
+            np.add.at(scores, self._cluster[chunk.pairs[shown]], np.asarray(own)[shown])
         gradient = scores.sum(axis=0) + self.prior.gradient(vector)
         return Curvature(value, gradient, hessian, scores)
+
+    @cached_property
+    def _cluster(self) -> np.ndarray:
+        """(pairs,) group of queries of each pair."""
+        return query_clusters(self.pairs.batches.counts)
 
     def chunks(self) -> Iterator[Chunk]:
         """All pairs, some at a time."""

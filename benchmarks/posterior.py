@@ -1,0 +1,60 @@
+"""Time of the posterior step after a fit against that of the fit; prints one JSON object.
+
+Both in one run, after programs were compiled by a first run on the same log, and with compiling.
+"""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+import epiclick as ec
+from epiclick.data.counts import ClickCounts
+from epiclick.fitting import fit_pbm
+from epiclick.posterior.position import find_posterior
+from epiclick.training.pairset import PairSet
+
+WORLDS: dict[str, dict[str, Any]] = {
+    "small": {"queries": 800, "docs": 10, "features": 4, "pages": 12_000, "positions": 5},
+    "usual": {"queries": 2_000, "docs": 20, "features": 20, "pages": 40_000, "positions": 5},
+    "large": {"queries": 20_000, "docs": 20, "features": 20, "pages": 200_000, "positions": 10},
+}
+
+
+def timed(call: Callable[[], Any]) -> tuple[float, Any]:
+    """Seconds that a call takes, and what it returns."""
+    start = time.perf_counter()
+    result = call()
+    return time.perf_counter() - start, result
+
+
+def measure(counts: ClickCounts) -> dict[str, float]:
+    """Seconds of fit and posterior, with compiling and without."""
+    plan = replace(ec.EpistemicPBM()._plan(counts), posterior=None)
+    found: dict[str, float] = {"pairs": len(counts)}
+    for name in ("first", "again"):
+        fit, fitted = timed(lambda: fit_pbm(plan, counts, progress=False))
+        pairs = PairSet.of(counts, fitted.features.scaler, plan.training.batch_size)
+        step, (_, posterior) = timed(
+            lambda f=fitted, p=pairs: find_posterior(p, f.parameters, f.anchor)
+        )
+        found |= {f"fit_{name}": fit, f"posterior_{name}": step, f"ratio_{name}": step / fit}
+    found["epochs"] = fitted.training.epochs
+    found["gradient"] = posterior.gradient
+    found["pareto_k"] = np.nan if posterior.pareto_k is None else posterior.pareto_k
+    return found
+
+
+def main() -> None:
+    """Measure each world."""
+    results = {}
+    for name, settings in WORLDS.items():
+        results[name] = measure(ec.simulate(relevance="beta", seed=0, **settings).counts())
+    print(json.dumps(results, indent=1))
+
+
+if __name__ == "__main__":
+    main()
