@@ -82,17 +82,6 @@ def uniformity(ranks: np.ndarray, draws: int) -> Uniformity:
     return Uniformity(both, chi2_p, ecdf_p, len(ranks), draws)
 
 
-def ecdf_band(ranks: int, draws: int, sure: float = 1 - FAILURES) -> tuple[np.ndarray, np.ndarray]:
-    """Low and high of how many of so many uniform ranks lie below 1, 2, ... L: (draws,) each.
-
-    The whole curve lies within with probability `sure`.
-    """
-    worst = np.sort(-_null(ranks, draws)[1])  # two-sided binomial probabilities
-    gamma = worst[int(np.floor((1 - sure) * len(worst)))]
-    z = _shares(draws)
-    return binom.ppf(gamma / 2, ranks, z), binom.isf(gamma / 2, ranks, z)
-
-
 @lru_cache(maxsize=64)
 def _null(ranks: int, draws: int) -> np.ndarray:
     """(2, simulations) both statistics of uniform ranks."""

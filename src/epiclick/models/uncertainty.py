@@ -83,7 +83,7 @@ def mirrored_draws(
 def parameter_draws(
     fitted: "FittedPBM", count: int = DRAWS, *, kind: str = "robust", seed: int = 0
 ) -> Sequence[Parameters]:
-    """Parameters that answers are averaged over; position bias is a point in each of them.
+    """Parameters that answers are averaged over; position bias is a point in all but members.
 
     The members of an ensemble, whatever `count`; or draws from the posterior; or, where position
     bias is a Beta, draws from it; else the parameters themselves. Networks that share their body
