@@ -51,6 +51,16 @@ def test_values_are_those_of_brute_force(problem) -> None:
     np.testing.assert_allclose(np.diff(own), np.diff(brute), rtol=1e-5)
 
 
+@pytest.mark.parametrize("away", [0.2, 3.0])
+def test_changes_are_differences_of_values(problem, away: float) -> None:
+    """Near by, and so far away that another way is taken."""
+    _, _, density, vector = problem
+    others = vector + away * np.random.default_rng(5).standard_normal((6, len(vector)))
+    with jax.enable_x64(True):
+        expected = density.value(others) - density.value(vector[None])
+        np.testing.assert_allclose(density.change(vector, others), expected, rtol=1e-3, atol=2e-3)
+
+
 def test_derivatives_are_those_of_differences(problem) -> None:
     _, _, density, vector = problem
     with jax.enable_x64(True):

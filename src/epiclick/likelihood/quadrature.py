@@ -59,7 +59,7 @@ def quadrature_log_likelihood(
     alpha, beta = alpha.astype(rest.dtype), beta.astype(rest.dtype)
     integrand = _integrand(rest, alpha, beta, clicks, unclicked)
     examined = (clicks * jnp.log(theta)).sum(axis=1)
-    return examined + _log_integral(integrand, nodes) - _log_beta(alpha, beta)
+    return examined + _log_integral(integrand, nodes) - log_beta(alpha, beta)
 
 
 def quadrature_moments(
@@ -111,7 +111,7 @@ def posterior_nodes(
     at, log_terms = _terms(_integrand(rest, alpha, beta, clicks, unclicked), nodes)
     log_integral = jax.nn.logsumexp(log_terms, axis=0)
     weights = jnp.exp(log_terms - log_integral)
-    return PosteriorNodes(log_integral - _log_beta(alpha, beta), weights, *at)
+    return PosteriorNodes(log_integral - log_beta(alpha, beta), weights, *at)
 
 
 class _Integrand(NamedTuple):
@@ -276,7 +276,7 @@ def _unseen(rest: jax.Array, at: _Relevance) -> jax.Array:
     return jnp.maximum(at.other + rest * at.zeta, jnp.finfo(at.zeta.dtype).tiny)
 
 
-def _log_beta(a: jax.Array, b: jax.Array) -> jax.Array:
+def log_beta(a: jax.Array, b: jax.Array) -> jax.Array:
     """log B(a, b) = log Gamma(small) - log (large)_small, without cancellation."""
     small, large = jnp.minimum(a, b), jnp.maximum(a, b)
     log_gamma = log_rising(jnp.ones_like(small), small) - jnp.log(small)

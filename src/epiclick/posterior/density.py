@@ -21,7 +21,8 @@ import numpy as np
 import pyarrow.compute as pc
 
 from epiclick.data.counts import ClickCounts
-from epiclick.likelihood.quadrature import quadrature_log_likelihood
+from epiclick.likelihood.quadrature import log_beta, quadrature_log_likelihood
+from epiclick.likelihood.tilting import tilted
 from epiclick.models.position import PointLookup, position_points
 from epiclick.models.relevance import betas_of, exposure
 from epiclick.models.uncertainty import free_contexts
@@ -32,9 +33,6 @@ from epiclick.training.pairset import PairSet
 
 CHUNK = 2_048
 """Pairs at a time, in logs of all sizes, so that programs compile once."""
-
-VALUE_NODES = 24
-"""Of the quadrature where only differences of values count, which are then right to 1e-6 a pair."""
 
 MOST_CLUSTERS = 20_000
 """Groups of queries whose scores are kept apart; more queries share groups, which is as valid."""
@@ -97,6 +95,23 @@ class Density:
         total = np.array([self.prior.log_density(vector) for vector in vectors])
         for chunk in self.chunks():
             total += np.asarray(_values(self.anchor, vectors, self.body, *chunk[1:]))
+        return total
+
+    def change(self, vector: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        """Log density of each of (draws, size) vectors near another one, less its own: (draws,).
+
+        Several times as fast as two values, and right to 1e-3 of the change or better.
+        """
+        total = np.array([self.prior.log_density(each) for each in vectors])
+        total -= self.prior.log_density(vector)
+        all_vectors = np.concatenate([vector[None], vectors])
+        for chunk in self.chunks():
+            given = (self.body, chunk.inputs, chunk.clicks)
+            factor, *shapes = (np.asarray(p) for p in _shapes(self.anchor, all_vectors, *given))
+            rest, alpha, beta = shapes
+            own = (rest[0], alpha[0], beta[0], chunk.clicks, chunk.unclicked)
+            moved = tilted(*own, rest[1:], alpha[1:], beta[1:]).log_sum
+            total += factor[1:] - factor[0] + moved.sum(axis=1)
         return total
 
     def curvature(self, vector: np.ndarray) -> Curvature:
@@ -174,9 +189,29 @@ def _values(
         theta, rest, given, layer = unpack(anchor, clicks.shape[1], vector, body, inputs)
         raw = given @ layer
         alpha, beta = betas_of(raw[:, 0], raw[:, 1], jnp, smooth=True)
-        return quadrature_log_likelihood(
-            theta, rest, alpha, beta, clicks, unclicked, nodes=VALUE_NODES
-        ).sum()
+        return quadrature_log_likelihood(theta, rest, alpha, beta, clicks, unclicked).sum()
+
+    return jax.lax.map(one, vectors)
+
+
+@jax.jit(static_argnums=0)
+def _shapes(
+    anchor: int | None,
+    vectors: jax.Array,
+    body: Layers[jax.Array],
+    inputs: jax.Array,
+    clicks: jax.Array,
+) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+    """At each of (draws, size) vectors: log factor of all pairs, 1 - theta, alpha and beta.
+
+    The factor is what stands before the integrals over relevance.
+    """
+
+    def one(vector: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+        theta, rest, given, layer = unpack(anchor, clicks.shape[1], vector, body, inputs)
+        raw = given @ layer
+        alpha, beta = betas_of(raw[:, 0], raw[:, 1], jnp, smooth=True)
+        return (clicks * jnp.log(theta)).sum() - log_beta(alpha, beta).sum(), rest, alpha, beta
 
     return jax.lax.map(one, vectors)
 
