@@ -49,6 +49,7 @@ def test_json_has_the_documented_keys(evaluated: Done, pointwise: tuple[Path, Do
         "chi2_per_df",
         "by_queries",
         "baselines",
+        "backtest",
         "against",
         "by",
         "warnings",
@@ -87,6 +88,69 @@ def test_a_column_tells_scores_apart(evaluated: Done, expected: pd.DataFrame) ->
     assert rows["log_likelihood"].to_dict() == pytest.approx(
         groups["score"].mean().to_dict(), rel=1e-6
     )
+
+
+@pytest.fixture(scope="session")
+def by_several(world: Path, marginal: tuple[Path, Done], cli_folder: Path) -> tuple[Path, Done]:
+    """The late pages with columns of whole pages and one of items, told apart by all."""
+    log = pd.read_parquet(world / "late.parquet")
+    log["variant"] = np.where(log["page_id"] % 2 == 0, "new", "old")
+    log["day"] = pd.Timestamp("2026-03-01") + pd.to_timedelta(log["page_id"] % 3, "D")
+    log["shelf"] = log["doc_id"] % 4
+    log.to_parquet(cli_folder / "several.parquet")
+    given = ["--features", world / "features.parquet", "--by", "variant, device,day,shelf,position"]
+    done = epiclick("evaluate", marginal[0], cli_folder / "several.parquet", *given, "--json")
+    return cli_folder / "several.parquet", done
+
+
+def test_each_of_several_columns_is_told_apart(
+    by_several: tuple[Path, Done], expected: pd.DataFrame, evaluated: Done
+) -> None:
+    log = pd.read_parquet(by_several[0]).merge(
+        expected[["page_id", "doc_id", "p", "score"]], validate="1:1"
+    )
+    log["day"] = log["day"].dt.date.astype(str)
+    rows = pd.DataFrame(by_several[1].record["by"])
+    assert list(rows["column"].unique()) == ["variant", "device", "day", "shelf", "position"]
+    for column, part in rows.groupby("column"):
+        groups = log.groupby(column)
+        part = part.set_index("value")
+        assert list(part.index) == list(part[column]) == sorted(log[column].unique())
+        for name, values in {
+            "displays": groups.size(),
+            "clicks": groups["click"].sum(),
+            "observed": groups["click"].mean(),
+            "predicted": groups["p"].mean(),
+            "log_likelihood": groups["score"].mean(),
+            "ratio": groups["click"].sum() / groups["p"].sum(),
+        }.items():
+            assert part[name].to_dict() == pytest.approx(values.to_dict(), rel=1e-6), name
+        if column == "position":
+            assert set(part["per"]) == {"display"}
+            assert part["pages"].isna().all()
+            continue
+        pages = groups["page_id"].nunique()
+        assert part["pages"].to_dict() == pages.to_dict()
+        of_page = {"observed_per_page": groups["click"], "predicted_per_page": groups["p"]}
+        for name, clicks in of_page.items():
+            values = clicks.sum() / pages
+            assert part[name].to_dict() == pytest.approx(values.to_dict(), rel=1e-6), name
+    # one column says of itself what it says beside others
+    alone = pd.DataFrame(evaluated.record["by"])
+    both = rows[rows["column"] == "device"].reset_index(drop=True)[alone.columns]
+    pd.testing.assert_frame_equal(both, alone, check_dtype=False)
+
+
+def test_the_whole_log_is_backtested(evaluated: Done, expected: pd.DataFrame) -> None:
+    test = evaluated.record["backtest"]
+    pages = expected["page_id"].nunique()
+    assert test["pages"] == pages
+    assert test["clicks"] == expected["click"].sum()
+    assert test["observed_per_page"] == pytest.approx(expected["click"].sum() / pages)
+    assert test["predicted_per_page"] == pytest.approx(expected["p"].sum() / pages, rel=1e-6)
+    assert test["low"] < test["predicted_per_page"] < test["high"]
+    assert test["inside"] == (test["low"] <= test["observed_per_page"] <= test["high"])
+    assert test["words"].startswith("predicted ")
 
 
 def test_a_context_tells_scores_apart_too(
@@ -148,8 +212,10 @@ def test_people_get_tables(
         "click rate by document",
         "By what the model has seen of the queries",
         "Observed and predicted click rate by position",
-        "By device",
+        "Backtest: predicted ",
+        "By device: clicks a page",
         "phone",
+        "observed/predicted",
     ):
         assert words in done.out
     assert max(map(len, done.out.splitlines())) <= 80
@@ -166,6 +232,16 @@ def test_counted_logs_have_no_page_scores(
     assert of_log["log_likelihood"]["page"] is not None
     assert record["log_likelihood"]["display"] == of_log["log_likelihood"]["display"]
     assert record["by"] is None
+    pages = pd.read_parquet(world / "late.parquet")["page_id"].nunique()
+    assert record["backtest"]["pages"] == pages
+    assert record["backtest"] == of_log["backtest"]
+    table = pd.read_parquet(counts)  # as anybody else's counts, whose pages nobody knows
+    table.to_csv(tmp_path / "counts.csv", index=False)
+    test = epiclick("evaluate", without_features[0], tmp_path / "counts.csv", "--json").record[
+        "backtest"
+    ]
+    assert (test["pages"], test["observed_per_page"], test["per"]) == (None, None, "display")
+    assert "clicks a display" in test["words"]
 
 
 def test_an_unknown_context_is_named_with_what_is_predicted(
@@ -213,6 +289,8 @@ def test_the_log_is_read_as_the_models_was_unless_told(world: Path, tmp_path: Pa
         (["LOG", "--features", "few.parquet"], "--missing-features drop"),
         (["LOG", "--features", "narrow.parquet"], "The table has 3 features"),
         (["LOG", "--features", "FEATURES", "--by", "devise"], "did you mean 'device'?"),
+        (["LOG", "--features", "FEATURES", "--by", "device,devise"], "did you mean 'device'?"),
+        (["LOG", "--features", "FEATURES", "--by", "device,device"], "'device' is named twice"),
         (["LOG", "--features", "FEATURES", "--by", "query_id"], "--by query_id"),
         (["LOG", "--features", "FEATURES", "--against", "nowhere"], "no model nowhere"),
         (["LOG", "--features", "FEATURES", "--context", "device,position"], "knows contexts by"),
@@ -245,10 +323,17 @@ def test_pairs_without_features_can_be_left_out(
     features = pd.read_parquet(world / "features.parquet")
     features[features["query_id"] < 50].to_parquet(tmp_path / "few.parquet")
     given = ["--features", tmp_path / "few.parquet", "--missing-features", "drop", "--json"]
+    given += ["--by", "device"]
     record = epiclick("evaluate", marginal[0], world / "late.parquet", *given).record
     kept = expected[expected["query_id"] < 50]
     assert record["log_likelihood"]["display"] == pytest.approx(kept["score"].mean(), rel=1e-6)
     assert "have no features and were left out" in record["warnings"][0]
+    rows = pd.DataFrame(record["by"]).set_index("device")
+    assert rows["clicks"].to_dict() == kept.groupby("device")["click"].sum().to_dict()
+    assert record["backtest"]["clicks"] == kept["click"].sum()
+    # what is left of pages are no whole pages
+    assert record["backtest"]["per"] == "display"
+    assert set(rows["per"]) == {"display"}
 
 
 def test_contexts_of_several_columns(world: Path) -> None:

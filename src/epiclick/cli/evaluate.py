@@ -1,7 +1,6 @@
 """`epiclick evaluate`: how well models foretell the clicks of a log."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,9 +23,9 @@ from epiclick.cli.log_options import (
 from epiclick.cli.output import AsJson, Quiet, note, print_json, progress
 from epiclick.cli.position_bias import Model
 from epiclick.cli.relevance import check_features
-from epiclick.cli.scores import by_records, print_by, print_scores
+from epiclick.cli.scores import by_records, print_backtest, print_by, print_scores
 from epiclick.cli.telling import known, told_warnings
-from epiclick.data.log import ALIASES, LogOptions
+from epiclick.data.log import LogOptions
 from epiclick.errors import InputError
 
 if TYPE_CHECKING:
@@ -47,7 +46,8 @@ def evaluate(
         list[Path] | None, typer.Option(help="Another model to compare with. May be repeated.")
     ] = None,
     by: Annotated[
-        str | None, typer.Option(help="Score each value of this column apart, such as device.")
+        str | None,
+        typer.Option(help="Columns whose values are told apart, such as variant,device,day."),
     ] = None,
     missing_features: MissingFeatures = "error",
     context: Context = None,
@@ -63,10 +63,12 @@ def evaluate(
 ) -> None:
     """Score a model on a log: log-likelihood, perplexity, observed and predicted clicks.
 
-    The log is read as the model's own was, unless told otherwise.
+    The log is read as the model's own was, unless told otherwise. Use pages that the model was not
+    trained on.
 
     Example: epiclick evaluate model test.parquet --features features.parquet
     """
+    from epiclick.data.by_column import count_by
     from epiclick.pbm import load
 
     silent = quiet or as_json
@@ -81,55 +83,31 @@ def evaluate(
 
     with told_warnings(quiet=silent) as warnings:
         options = given.over_saved(fitted.fitted_.options, quiet=silent)
-        apart = read_counts(
-            log,
-            with_part(options, by),
-            features if uses_features else None,
-            missing_features,
-            quiet=silent,
-        )
-        counts = apart if by is None or by in options.context else together(apart, options)
+        joined = features if uses_features else None
+        counts = read_counts(log, options, joined, missing_features, quiet=silent)
+        parted = count_by(list(log), options, counts, named(by))
         trained = None if not train else read_counts(train, options, quiet=silent)
         with progress("scoring", quiet=silent):
             scores, rivals = score(fitted, others, log, options, counts, trained)
-            values = None if by is None else by_records(fitted, apart, by)
+            whole, values = by_records(fitted, counts, parted)
 
     if as_json:
-        record = {**scores.to_dict(), "against": {}, "by": values, "warnings": warnings}
+        record = {**scores.to_dict(), "backtest": whole, "against": {}}
+        record |= {"by": None if by is None else values, "warnings": warnings}
         for name, rival in rivals.items():
             record["against"][name] = rival.to_dict()
             del record["against"][name]["baselines"]
         print_json(known(record))
         return
     print_scores(str(model), scores, rivals)
-    if by is not None and values is not None:
-        print_by(by, values)
+    print_backtest(whole)
+    for name in named(by):
+        print_by(name, [row for row in values if row["column"] == name])
 
 
-def with_part(options: LogOptions, by: str | None) -> LogOptions:
-    """Options that keep apart the counts of each value of a column, unless a context does."""
-    if by is None or by in options.context:
-        return options
-    if by in ALIASES and by != "part":
-        raise InputError(
-            f"--by {by}: scores are told apart by a further column, such as device, or by one of "
-            f"the contexts: {', '.join(options.context)}"
-        )
-    return replace(options, part=by)
-
-
-def together(apart: "ClickCounts", options: LogOptions) -> "ClickCounts":
-    """Counts with parts added up, so that their scores do not depend on how they were parted."""
-    from epiclick.data.counts import ClickCounts
-
-    whole = ClickCounts.from_table(
-        apart.to_table().drop_columns("part"),
-        context=apart.contexts.column_names,
-        pages=apart.pages,
-        options=options,
-    )
-    # the pairs and their order are the same
-    return replace(whole, features=apart.features, feature_row=apart.feature_row)
+def named(by: str | None) -> list[str]:
+    """The columns of --by."""
+    return [] if by is None else [name.strip() for name in by.split(",") if name.strip()]
 
 
 def score(

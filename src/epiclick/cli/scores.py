@@ -1,13 +1,13 @@
 """Tables of a model's scores."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from epiclick.cli.output import print_table
-from epiclick.cli.telling import number
+from epiclick.cli.telling import number, print_text
 
 if TYPE_CHECKING:
+    from epiclick.data.by_column import ByColumn
     from epiclick.data.counts import ClickCounts
     from epiclick.evaluating import Evaluation
     from epiclick.evaluation.clicks import ClickScores
@@ -72,50 +72,76 @@ def print_scores(name: str, scores: "Evaluation", rivals: Mapping[str, "Evaluati
     )
 
 
-def by_records(model: "PositionBasedModel", counts: "ClickCounts", by: str) -> list[dict[str, Any]]:
-    """Displays, clicks, click rates and log-likelihood per display of each value of a column.
+def by_records(
+    model: "PositionBasedModel", counts: "ClickCounts", columns: "Sequence[ByColumn]"
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Backtest of the whole log, and of each value of some columns with its log-likelihood.
 
-    Args:
-        model: what foretells the clicks.
-        counts: kept apart by the column: it is one of the contexts, or gave the parts.
-        by: the column.
+    A value's row names its `column` and `value`; `observed` and `predicted` are clicks a display.
     """
     import numpy as np
-    import pyarrow as pa
 
-    from epiclick.data.arrays import as_array, distinct
+    from epiclick.evaluation.backtest import backtests
     from epiclick.evaluation.clicks import score_clicks
 
-    if by in counts.contexts.column_names:
-        values, index = distinct({by: as_array(counts.contexts[by])})
-        group = index[counts.context]
-    else:
-        assert counts.part is not None
-        values, group = pa.table({by: counts.parts}), counts.part
-    # to the scores, a group is as good as a context
-    grouped = replace(counts, contexts=values, context=group)
-    table = score_clicks(grouped, model.predict_clicks(counts)).by_context
-    table["log_likelihood"] = -np.log(table.pop("perplexity"))
-    return table.to_dict("records")
+    whole, apart = backtests(model.fitted_, counts, columns, model.level)
+    probability = model.predict_clicks(counts) if columns else None
+    rows = []
+    for column in columns:
+        assert probability is not None
+        # to the scores, a value is as good as a context
+        table = score_clicks(column.counts, probability[column.entry]).by_context
+        table["log_likelihood"] = -np.log(table.pop("perplexity"))
+        scores = table.drop(columns=column.name).to_dict("records")
+        for value, test, score in zip(column.values, apart[column.name], scores, strict=True):
+            record = test.to_dict()
+            del record["predicted_clicks"], record["words"]
+            named = {column.name: value, "column": column.name, "value": value}
+            rows.append({**named, **record, **score})
+    return whole.to_dict(), rows
+
+
+def print_backtest(record: Mapping[str, Any]) -> None:
+    """Observed and predicted clicks of the whole log, as a sentence."""
+    print_text(f"Backtest: {record['words']}.")
 
 
 def print_by(by: str, values: Sequence[Mapping[str, Any]]) -> None:
-    """Scores of each value, of the most displayed ones if there are many."""
+    """Clicks of each value of a column, of the most displayed ones if there are many."""
     shown = values
     if len(values) > MOST_VALUES:
         shown = sorted(values, key=lambda row: -row["displays"])[:MOST_VALUES]
+    paged = all(row["per"] == "page" for row in values)
+    rates = ("observed_per_page", "predicted_per_page") if paged else ("observed", "predicted")
     print_table(
-        f"By {by}" + (f", the {MOST_VALUES} most displayed" if shown is not values else ""),
-        [by, *COUNTED, "observed", "predicted", "log-likelihood"],
+        f"By {by}: clicks a {'page' if paged else 'display'}"
+        + (f", the {MOST_VALUES} most displayed" if shown is not values else ""),
+        [by, *COUNTED, "observed", "predicted", "observed/predicted"],
         (
             [
-                str(row[by]),
+                str(row["value"]),
                 *(f"{row[each]:,}" for each in COUNTED),
-                *(number(row[each]) for each in ("observed", "predicted", "log_likelihood")),
+                *(number(row[each]) for each in rates),
+                _ratio(row),
             ]
             for row in shown
         ),
     )
+    outside = sum(row["inside"] is False for row in values)
+    if outside:
+        level = values[0]["level"]
+        print_text(
+            f"* differs from 1 by more than the {level:.0%} interval allows: {outside:,} of "
+            f"{len(values):,}; by chance {(1 - level) * len(values):.1f} would."
+        )
+
+
+def _ratio(row: Mapping[str, Any]) -> str:
+    """Clicks observed for one predicted with the interval, marked where it leaves out 1."""
+    if row["inside"] is None:
+        return number(row["ratio"], 2) + " "
+    ends = f"{number(row['ratio_low'], 2)} to {number(row['ratio_high'], 2)}"
+    return f"{number(row['ratio'], 2)} ({ends}){' ' if row['inside'] else '*'}"
 
 
 def _overall(scores: "ClickScores") -> list[str]:

@@ -1,0 +1,151 @@
+"""A log's counts told apart by a column, such as the device, beside the counts as a whole."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from epiclick.data.arrays import as_array, distinct
+from epiclick.data.counting import bad_rows, row_rules
+from epiclick.data.counts import ClickCounts
+from epiclick.data.engine import engine_errors, stoppable
+from epiclick.data.ids import settle_types
+from epiclick.data.log import ALIASES, LogOptions
+from epiclick.data.matching import locate_rows
+from epiclick.data.pages import PAGE_IS_MISSING, without_bad_pages
+from epiclick.data.readers import count_log, counts_files, open_log
+from epiclick.data.sources import open_source
+from epiclick.errors import InputError, InputWarning, Problem, did_you_mean
+
+
+@dataclass(frozen=True, eq=False)
+class ByColumn:
+    """Counts told apart by the values of one column.
+
+    Attributes:
+        name: the column.
+        counts: those of the whole, apart by value; `contexts` are the values, one a row.
+        entry: (entries,) of the whole in which each entry of `counts` is contained.
+        pages: (values,) pages that show a value at all, each None where that is not known.
+    """
+
+    name: str
+    counts: ClickCounts
+    entry: np.ndarray
+    pages: Sequence[int | None]
+
+    @property
+    def values(self) -> list[Any]:
+        """The column's values, in order."""
+        return self.counts.contexts[self.name].to_pylist()
+
+
+def count_by(
+    log: Any, options: LogOptions, whole: ClickCounts, columns: Sequence[str]
+) -> tuple[ByColumn, ...]:
+    """Tell the counts of a log apart by each of several columns, one column at a time.
+
+    Args:
+        log: whatever `read_log` reads.
+        options: how it was read.
+        whole: what was read, or some pairs of it.
+        columns: contexts, or further columns of the log.
+    """
+    _check_columns(log, options, columns)
+    return tuple(
+        _by_context(log, options, whole, name)
+        if name in options.context
+        else _by_further(log, options, whole, name)
+        for name in columns
+    )
+
+
+def _by_context(log: Any, options: LogOptions, whole: ClickCounts, name: str) -> ByColumn:
+    used = np.unique(whole.context)  # of part of a log, not all are
+    shown = whole.contexts[name].take(used)
+    values, index = distinct({name: as_array(shown)})
+    group = index[np.searchsorted(used, whole.context)]
+    # a page has each position once: clicks a page would say no more than clicks a display
+    pages = None if name == "position" else _pages(log, options, whole, name, values[name])
+    counts = replace(whole, contexts=values, context=group)
+    return ByColumn(name, counts, np.arange(len(group)), pages or [None] * len(values))
+
+
+def _by_further(log: Any, options: LogOptions, whole: ClickCounts, name: str) -> ByColumn:
+    parted = replace(options, part=name, page_parts=None)
+    apart, report = count_log(log, parted)
+    for message in report.warnings:
+        warnings.warn(message, InputWarning, stacklevel=4)
+    if len(apart) > len(whole):
+        apart = apart.subset(_located(apart, whole, ()) >= 0)
+    entry = _located(apart, whole, whole.contexts.column_names)
+    assert np.all(entry >= 0), "counts of another log"
+    assert apart.part is not None
+    assert apart.parts is not None
+    used, group = np.unique(apart.part, return_inverse=True)
+    values = pa.table({name: apart.parts.take(used)})
+    pages = _pages(log, parted, whole, "part", values[name])
+    counts = replace(apart, contexts=values, context=group)
+    return ByColumn(name, counts, entry, pages or [None] * len(values))
+
+
+def _located(apart: ClickCounts, whole: ClickCounts, contexts: Sequence[str]) -> np.ndarray:
+    """The entry of the whole that holds each entry; without contexts, the pair each pair."""
+    if not contexts:
+        pairs = ("query_id", "doc_id")
+        return locate_rows(
+            {key: getattr(apart, key) for key in pairs}, {key: getattr(whole, key) for key in pairs}
+        )
+    keys = ["query_id", "doc_id", *contexts]
+    wanted, among = apart.to_table(), whole.to_table()
+    return locate_rows({key: wanted[key] for key in keys}, {key: among[key] for key in keys})
+
+
+def _pages(
+    log: Any, options: LogOptions, whole: ClickCounts, name: str, values: pa.ChunkedArray
+) -> list[int] | None:
+    """(values,) pages of each value; None where pages are unknown."""
+    if whole.pages is None or counts_files(log):
+        return None
+    opened, rows, columns = open_log(log, options)
+    if options.on_bad == "drop":
+        bad = bad_rows(rows, [PAGE_IS_MISSING, *row_rules(rows, columns, options)])
+        rows = without_bad_pages(rows.filter(~bad), tuple(columns.contexts))
+    with stoppable(opened.table), engine_errors(opened.name):
+        pages = rows.group_by(name).aggregate(pages=rows.page_id.nunique()).to_pyarrow()
+        pages = settle_types(pages, columns, options, text=opened.text)
+    row = locate_rows({name: values}, {name: pages[name].cast(values.type)})
+    # times that were cut to their day repeat, and a page may have several of a day
+    if len(pages) != len(values) or np.any(row < 0):
+        return None
+    return pages["pages"].to_numpy()[row].tolist()
+
+
+def _check_columns(log: Any, options: LogOptions, columns: Sequence[str]) -> None:
+    """Refuse columns that are none of the log, or mean something to it already; all at once."""
+    twice = {name for name in columns if columns.count(name) > 1}
+    problems = [Problem(f"column '{name}' is named twice") for name in sorted(twice)]
+    further = [name for name in dict.fromkeys(columns) if name not in options.context]
+    for name in further:
+        if name in ALIASES and name != "part":
+            remedy = (
+                "Clicks are told apart by a further column, such as device, or by one of the "
+                f"contexts: {', '.join(options.context)}."
+            )
+            problems.append(Problem(f"column '{name}' has a meaning of its own", remedy=remedy))
+    further = [name for name in further if name not in ALIASES]
+    if further and not counts_files(log):
+        names = open_source(log).table.columns
+        problems += [
+            Problem(
+                f"column '{name}' is not in the log{did_you_mean(name, names)}",
+                remedy=f"The log has {', '.join(names)}.",
+            )
+            for name in further
+            if name not in names
+        ]
+    if problems:
+        raise InputError.of(f"--by {','.join(columns)}", problems)

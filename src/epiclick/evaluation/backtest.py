@@ -1,0 +1,214 @@
+"""Observed against predicted clicks of a log, and whether chance explains the difference.
+
+Clicks observed differ from those expected by noise (of clicks, and of items, whose relevance a
+model knows but as a distribution) and because the model's parameters are uncertain. The interval
+holds both. Where the log shares queries with the model's own, part of the noise has gone into its
+parameters already, and intervals are rather too wide.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from epiclick.data.by_column import ByColumn
+from epiclick.data.counts import ClickCounts
+from epiclick.errors import InputError
+from epiclick.evaluation.prediction_error import Shown, predicted_by_draws, query_noise
+from epiclick.models.fitted import FittedPBM
+from epiclick.models.prediction import click_probabilities
+
+
+@dataclass(frozen=True)
+class Backtest:
+    """Clicks of some displays beside those a model expected there.
+
+    Rates are clicks a page, or a display where pages are unknown.
+
+    Attributes:
+        pages: pages that hold the displays; None where the log does not tell.
+        displays: how many there were.
+        clicks: observed.
+        predicted: clicks expected.
+        noise: standard error of the clicks; NaN with too few queries to tell.
+        spread: standard deviation of `predicted` over the model's parameters; 0 if it has no
+            uncertainty of them.
+        freedom: degrees of freedom with which the two are known.
+        level: probability of the intervals.
+    """
+
+    pages: int | None
+    displays: int
+    clicks: int
+    predicted: float
+    noise: float
+    spread: float
+    freedom: float
+    level: float
+
+    @property
+    def per(self) -> str:
+        """What rates are for: "page" or "display"."""
+        return "display" if self.pages is None else "page"
+
+    @property
+    def observed_rate(self) -> float:
+        """Clicks observed a page, or a display."""
+        return self.clicks / self._size
+
+    @property
+    def predicted_rate(self) -> float:
+        """Clicks expected a page, or a display."""
+        return self.predicted / self._size
+
+    @property
+    def observed_per_page(self) -> float | None:
+        """Clicks observed a page; None where pages are unknown."""
+        return None if self.pages is None else self.observed_rate
+
+    @property
+    def predicted_per_page(self) -> float | None:
+        """Clicks expected a page; None where pages are unknown."""
+        return None if self.pages is None else self.predicted_rate
+
+    @property
+    def low(self) -> float:
+        """Rate that a sound model lets fall short of rarely; NaN where unknown."""
+        return float(np.maximum(self.predicted - self._half, 0) / self._size)
+
+    @property
+    def high(self) -> float:
+        """Rate that a sound model lets exceed rarely; NaN where unknown."""
+        return (self.predicted + self._half) / self._size
+
+    @property
+    def ratio(self) -> float:
+        """Clicks observed for one expected."""
+        return self.clicks / self.predicted if self.predicted else float("nan")
+
+    @property
+    def ratio_low(self) -> float:
+        """Lower end of the ratio's interval."""
+        return float(np.maximum(self.ratio - self._half / (self.predicted or np.nan), 0))
+
+    @property
+    def ratio_high(self) -> float:
+        """Upper end of the ratio's interval."""
+        return self.ratio + self._half / (self.predicted or np.nan)
+
+    @property
+    def inside(self) -> bool | None:
+        """Whether the observed rate lies between low and high; None where that is unknown."""
+        return None if np.isnan(self._half) else abs(self.clicks - self.predicted) <= self._half
+
+    @property
+    def words(self) -> str:
+        """The comparison as a sentence, and a warning where it fails."""
+        width = 2 * self._half / self._size
+        # as many digits as the ends need to differ
+        digits = 4 if not width > 0 else int(np.clip(np.ceil(-np.log10(width)) + 1, 2, 8))
+
+        def told(rate: float) -> str:
+            return f"{rate:.{digits}f}"
+
+        within = "" if np.isnan(width) else f" ({told(self.low)} to {told(self.high)})"
+        said = (
+            f"predicted {told(self.predicted_rate)} clicks a {self.per}{within}, "
+            f"observed {told(self.observed_rate)}"
+        )
+        if self.inside is None:
+            return f"{said}; too few queries to tell how far chance keeps them apart"
+        if self.inside:
+            return said
+        more = "more" if self.clicks > self.predicted else "fewer"
+        return (
+            f"{said}. Warning: {abs(self.ratio - 1):.1%} {more} clicks than predicted, which "
+            "neither chance nor the model's own uncertainty explains"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """A record for JSON."""
+        return {
+            "pages": self.pages,
+            "displays": self.displays,
+            "clicks": self.clicks,
+            "predicted_clicks": self.predicted,
+            "observed_per_page": self.observed_per_page,
+            "predicted_per_page": self.predicted_per_page,
+            "per": self.per,
+            "level": self.level,
+            "low": self.low,
+            "high": self.high,
+            "ratio": self.ratio,
+            "ratio_low": self.ratio_low,
+            "ratio_high": self.ratio_high,
+            "inside": self.inside,
+            "words": self.words,
+        }
+
+    @property
+    def _size(self) -> int:
+        return self.displays if self.pages is None else self.pages
+
+    @property
+    def _half(self) -> float:
+        """Half the interval of the clicks."""
+        quantile = stats.t.ppf((1 + self.level) / 2, self.freedom)
+        return float(quantile * np.hypot(self.noise, self.spread))
+
+
+def backtest(fitted: FittedPBM, counts: ClickCounts, level: float = 0.9) -> Backtest:
+    """Compare the clicks of a log with those a model expects there.
+
+    Args:
+        fitted: the model.
+        counts: a log it was not trained on, with features if the model needs them.
+        level: probability with which a sound model's interval holds the observed clicks.
+    """
+    whole, _ = backtests(fitted, counts, (), level)
+    return whole
+
+
+def backtests(
+    fitted: FittedPBM, counts: ClickCounts, columns: Sequence[ByColumn], level: float = 0.9
+) -> tuple[Backtest, Mapping[str, tuple[Backtest, ...]]]:
+    """Backtests of a whole log, and of every value of some columns: column -> one a value."""
+    if not 0 < level < 1:
+        raise InputError(f"level must lie between 0 and 1, not {level}")
+    chance = click_probabilities(fitted, counts)  # (entries,)
+    shown = Shown.of(counts, columns)
+    p = chance[shown.entry]
+    displays, clicks, predicted = (
+        shown.total(amount) for amount in (shown.displays, shown.clicks, shown.displays * p)
+    )
+    noise, queries = query_noise(shown, p)
+    drawn, drawn_freedom = predicted_by_draws(fitted, counts, shown)
+    # relative, as the model's own answer rests on fewer draws
+    spread = predicted * drawn.std(axis=0, ddof=min(len(drawn) - 1, 1)) / drawn.mean(axis=0)
+    # by Welch and Satterthwaite
+    freedom = (noise**2 + spread**2) ** 2 / (
+        noise**4 / (queries - 1) + spread**4 / max(drawn_freedom, 1)
+    )
+    pages = [counts.pages]
+    for column in columns:
+        pages += column.pages
+    tested = [
+        Backtest(
+            pages=pages[g],
+            displays=int(displays[g]),
+            clicks=int(clicks[g]),
+            predicted=float(predicted[g]),
+            noise=float(noise[g]),
+            spread=float(spread[g]),
+            freedom=float(freedom[g]),
+            level=level,
+        )
+        for g in range(shown.groups)
+    ]
+    ends = np.cumsum([1, *(len(column.values) for column in columns)])
+    return tested[0], {
+        column.name: tuple(tested[start:stop])
+        for column, start, stop in zip(columns, ends, ends[1:], strict=False)
+    }
