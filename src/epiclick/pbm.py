@@ -17,12 +17,13 @@ from epiclick.models.bias_table import position_bias_table
 from epiclick.models.fitted import FittedPBM
 from epiclick.models.item_tables import item_frame, relevance_frames
 from epiclick.models.kinds import BiasKind, ThetaPosterior
-from epiclick.models.parameters import Parameters
 from epiclick.models.prediction import click_probabilities
 from epiclick.models.ranking import draws_to_rank_by, ranked
 from epiclick.models.storage import load_model, save_model
+from epiclick.posterior.judged import judged_items
 
 if TYPE_CHECKING:
+    from epiclick.export.lightgbm_data import LightGBMData
     from epiclick.fitting import Plan
 
 EstimatorName = Literal["naive", "self_normalized", "conditioned", "exact", "marginal"]
@@ -159,29 +160,8 @@ class PositionBasedModel(Parametrised, ABC):
         """
         rng = np.random.default_rng(seed)
         draws = draws_to_rank_by(self._fitted, how, rng)
-        return ranked(self._judged(features, counts, draws), how, rng)
-
-    def _judged(
-        self, features: Any, counts: ClickCounts | None, draws: Sequence[Parameters]
-    ) -> pd.DataFrame:
-        """The columns of `relevance` for items with clicks, and for others that have features."""
-        if counts is None and features is None:
-            return self.relevance()
-        fitted = self._fitted
-        frames: list[pd.DataFrame] = []
-        table = None if features is None else read_features(features)
-        if table is not None:
-            frames += relevance_frames(fitted, table, self.level, draws=draws)
-        if counts is not None:
-            from epiclick.posterior.items import posterior_frames
-
-            if table is not None:
-                if counts.features is None:
-                    counts = counts.with_features(table)
-                row = table.locate(counts.query_id, counts.doc_id)
-                frames = [pd.concat(frames, ignore_index=True).drop(index=row[row >= 0])]
-            frames += posterior_frames(fitted, counts, self.level, draws=draws)
-        return pd.concat(frames, ignore_index=True)
+        items = judged_items(self._fitted, features, counts, self.level, draws=draws)
+        return ranked(items, how, rng)
 
     def predict_clicks(self, counts: ClickCounts) -> np.ndarray:
         """Probability of a click at each row of `counts.to_table()`, over all draws together."""
@@ -194,6 +174,20 @@ class PositionBasedModel(Parametrised, ABC):
     def score_clicks(self, counts: ClickCounts, **options: Any) -> ClickScores:
         """Log-likelihood, perplexity, observed and predicted click rate by position."""
         return score_clicks(counts, self.predict_clicks(counts), **options)
+
+    def to_lightgbm(
+        self,
+        counts: ClickCounts | None = None,
+        features: Any = None,
+        *,
+        how: str = "posterior",
+        cuts: Sequence[float] | None = None,
+        clip: float | None = None,
+    ) -> "LightGBMData":
+        """What a LightGBM ranker is trained on: X, y, weight, group; see `lightgbm_data`."""
+        from epiclick.export.lightgbm import lightgbm_data
+
+        return lightgbm_data(self._fitted, counts, features, how=how, cuts=cuts, clip=clip)
 
     def save(self, path: str | Path) -> None:
         """Write the model to a folder of safetensors and JSON."""

@@ -1,0 +1,161 @@
+"""Samples for ArviZ: joint draws whose means and spreads are those that the model states."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+import xarray
+
+import epiclick as ec
+from epiclick.errors import InputError
+from epiclick.export.arviz import to_inference_data, write_inference_data
+from epiclick.models.parameters import Parameters
+from epiclick.models.position import BetaLookup
+from epiclick.models.uncertainty import parameter_draws
+
+from .conftest import Misled
+
+DRAWS = 400
+
+
+@pytest.fixture(scope="module")
+def data(model: ec.EpistemicPBM, misled: Misled) -> Any:
+    return to_inference_data(model, misled.counts, draws=DRAWS, items=12, seed=1)
+
+
+def test_position_bias_is_as_spread_as_the_model_says(model: ec.EpistemicPBM, data: Any) -> None:
+    found = data.posterior["position_bias"]
+    assert found.dims == ("chain", "draw", "position")
+    assert found.shape == (1, DRAWS, 4)
+    assert found["position"].to_numpy().tolist() == [1, 2, 3, 4]
+    values = found.to_numpy()[0]
+    assert np.all(values[:, 0] == 1)  # the anchor
+    table = model.position_bias("robust")
+    sd = values.std(axis=0, ddof=1)
+    error = 4 * sd / np.sqrt(DRAWS)
+    assert np.all(abs(values.mean(axis=0) - table["mean"]) <= error)
+    inside = (values > table["low"].to_numpy()) & (values < table["high"].to_numpy())
+    # 90 % intervals: four standard errors of a share
+    assert np.all(abs(inside[:, 1:].mean(axis=0) - 0.9) < 4 * np.sqrt(0.09 / DRAWS))
+    # draws that mirror each other would have no more than half of the spread of their mean
+    assert abs(np.corrcoef(values[: DRAWS // 2, 1], values[DRAWS // 2 :, 1])[0, 1]) < 0.3
+
+
+def test_relevance_is_that_of_the_most_displayed_items_given_their_clicks(
+    model: ec.EpistemicPBM,
+    misled: Misled,
+    data: Any,
+) -> None:
+    found = data.posterior["relevance"]
+    assert found.dims == ("chain", "draw", "item")
+    assert data.posterior.attrs["items"] == f"12 of {len(misled.counts)}"
+    pairs = list(
+        zip(found["query_id"].values.tolist(), found["doc_id"].values.tolist(), strict=True)
+    )
+    assert found["item"].values.tolist() == [f"{query}/{doc}" for query, doc in pairs]
+    table = misled.counts.to_table().to_pandas()
+    shown = table.groupby(["query_id", "doc_id"])["displays"].sum()
+    others = shown.drop(pairs)
+    assert len(pairs) == 12
+    assert shown[pairs].min() >= others.max()
+    known = model.posterior(misled.counts).set_index(["query_id", "doc_id"]).loc[pairs]
+    values = found.to_numpy()[0]
+    # beside the error of the samples, the model itself averages over few draws of its parameters
+    error = 4 * values.std(axis=0, ddof=1) / np.sqrt(DRAWS) + 0.005
+    assert np.all(abs(values.mean(axis=0) - known["mean"]) < error)
+    inside = (values > known["low"].to_numpy()) & (values < known["high"].to_numpy())
+    assert abs(inside.mean() - 0.9) < 0.03
+    by_features = model.relevance(misled.features).set_index(["query_id", "doc_id"]).loc[pairs]
+    assert not np.all(abs(values.mean(axis=0) - by_features["mean"]) < error)
+
+
+def test_features_alone_give_the_first_items(model: ec.EpistemicPBM, misled: Misled) -> None:
+    data = to_inference_data(model, features=misled.features, draws=DRAWS, items=7)
+    found = data.posterior["relevance"].to_numpy()[0]
+    known = model.relevance(misled.features)[:7]
+    assert data.posterior["item"].values.tolist() == [f"0/{doc}" for doc in range(7)]
+    error = 4 * found.std(axis=0, ddof=1) / np.sqrt(DRAWS) + 0.005
+    assert np.all(abs(found.mean(axis=0) - known["mean"]) < error)
+
+
+def test_samples_are_joint(model: ec.EpistemicPBM, misled: Misled) -> None:
+    """Of an ensemble of two, relevance belongs to the very member whose bias stands beside it."""
+    one, other = parameter_draws(model.fitted_, 2)
+    shifted = one.layers[-1][1] + np.array([3.0, 5.0])
+    high = Parameters((*one.layers[:-1], (one.layers[-1][0], shifted)), one.position)
+    ensemble = ec.EpistemicPBM()
+    ensemble.fitted_ = replace(model.fitted_, members=(high, other))
+    data = to_inference_data(ensemble, features=misled.features, draws=100, items=40)
+    bias = data.posterior["position_bias"].to_numpy()[0, :, 1]
+    relevance = data.posterior["relevance"].to_numpy()[0].mean(axis=1)
+    first = bias == bias[0]
+    assert 20 < first.sum() < 80
+    assert len(set(bias.tolist())) == 2
+    low, top = sorted([relevance[first], relevance[~first]], key=np.mean)
+    assert low.max() < top.min()
+
+
+def test_a_file_is_read_by_others(data: Any, tmp_path: Path) -> None:
+    path = tmp_path / "samples.nc"
+    write_inference_data(path, data)
+    with h5py.File(path) as file:
+        values = file["posterior/position_bias"][()]
+    np.testing.assert_array_equal(values, data.posterior["position_bias"].to_numpy())
+    with xarray.open_datatree(path, engine="h5netcdf") as tree:
+        np.testing.assert_array_equal(
+            tree["posterior"]["relevance"].to_numpy(), data.posterior["relevance"].to_numpy()
+        )
+    assert [file.name for file in tmp_path.iterdir()] == ["samples.nc"]
+
+
+def test_several_contexts_and_betas_of_bias(model: ec.EpistemicPBM) -> None:
+    paper = ec.EpistemicPBM(estimator="exact")
+    contexts = model.fitted_.contexts.append_column("device", [["phone", "tv", "phone", "tv"]])
+    lookup = BetaLookup(np.array([1.0, 0.0, -1.0, -2.0]), np.full(4, 9.0))
+    paper.fitted_ = replace(
+        model.fitted_,
+        anchor=None,
+        posterior=None,
+        contexts=contexts,
+        parameters=model.fitted_.parameters._replace(position=lookup),
+    )
+    found = to_inference_data(paper, draws=DRAWS).posterior["position_bias"]
+    assert found["context"].values.tolist() == ["1/phone", "2/tv", "3/phone", "4/tv"]
+    mean = 1 / (1 + np.exp(-lookup.mean_logit))
+    sd = np.sqrt(mean * (1 - mean) / 11)  # confidence 9 + 1
+    assert np.all(abs(found.to_numpy()[0].mean(axis=0) - mean) < 4 * sd / np.sqrt(DRAWS))
+
+
+def test_seeds_decide(model: ec.EpistemicPBM) -> None:
+    one, same, other = (
+        to_inference_data(model, draws=20, seed=seed).posterior["position_bias"].to_numpy()
+        for seed in (3, 3, 4)
+    )
+    np.testing.assert_array_equal(one, same)
+    assert np.all(one[..., 1:] != other[..., 1:])
+
+
+def test_what_has_no_samples_is_refused(
+    model: ec.EpistemicPBM,
+    by_ids: ec.EpistemicPBM,
+    misled: Misled,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    certain = ec.EpistemicPBM()
+    certain.fitted_ = replace(model.fitted_, posterior=None)
+    with pytest.raises(InputError, match="there are no samples to export"):
+        to_inference_data(certain)
+    with pytest.raises(InputError, match="call fit first"):
+        to_inference_data(ec.EpistemicPBM())
+    with pytest.raises(InputError, match="trained without features"):
+        to_inference_data(by_ids, features=misled.features)
+    with pytest.raises(InputError, match="at least 1, not 0 and 100"):
+        to_inference_data(model, draws=0)
+    with pytest.raises(InputError, match="kind must be one of robust, bayes"):
+        to_inference_data(model, kind="evidential")
+    monkeypatch.setattr("epiclick.export.arviz.find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"pip install \"epiclick\[arviz\]\""):
+        to_inference_data(model)
