@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -42,14 +44,28 @@ def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
                 (tmp_path / f"{name}.parquet").write_bytes(
                     (tmp_path / "world" / f"{name}.parquet").read_bytes()
                 )
-    python = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
-    assert python is not None
-    done = subprocess.run(
-        [sys.executable, "-c", python.group(1)],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "click_rate" in done.stdout
+            two_rankers(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+    printed = ["click_rate", "Backtest: predicted"]
+    for python, words in zip(blocks, printed, strict=True):
+        done = subprocess.run(
+            [sys.executable, "-c", python],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == 0, done.stderr
+        assert words in done.stdout
+
+
+def two_rankers(folder: Path) -> None:
+    """Rankings new and old, by one feature each, and the last pages of the log as later."""
+    log = pd.read_parquet(folder / "clicks.parquet")
+    log[log["page_id"] >= log["page_id"].quantile(0.9)].to_parquet(folder / "later.parquet")
+    features = pd.read_parquet(folder / "features.parquet")
+    for name, feature in {"new": "f0", "old": "f1"}.items():
+        ranking = features[["query_id", "doc_id"]].copy()
+        best_first = features.groupby("query_id")[feature].rank(method="first", ascending=False)
+        ranking["position"] = best_first.astype(int)
+        ranking[ranking["position"] <= 5].to_parquet(folder / f"{name}.parquet")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from epiclick.beta import Beta as Beta
+    from epiclick.comparison.compare import compare as compare
     from epiclick.data.counts import ClickCounts as ClickCounts
     from epiclick.data.features import FeatureScaler as FeatureScaler
     from epiclick.data.features import FeatureTable as FeatureTable
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "Beta": "epiclick.beta",
+    "compare": "epiclick.comparison.compare",
     "ClickCounts": "epiclick.data.counts",
     "FeatureScaler": "epiclick.data.features",
     "FeatureTable": "epiclick.data.features",

@@ -5,7 +5,17 @@ from typing import Annotated
 
 import typer
 
-from epiclick.cli import calibrate, count, evaluate, fit, position_bias, relevance, simulate
+from epiclick.cli import (
+    calibrate,
+    compare,
+    count,
+    evaluate,
+    export,
+    fit,
+    position_bias,
+    relevance,
+    simulate,
+)
 from epiclick.cli.log_options import AsTheModel
 from epiclick.cli.telling import Interrupted
 
@@ -26,6 +36,8 @@ app.command("fit", cls=fit.FitCommand)(fit.fit)
 app.command("position-bias")(position_bias.position_bias)
 app.command("relevance", cls=AsTheModel)(relevance.relevance)
 app.command("evaluate", cls=AsTheModel)(evaluate.evaluate)
+app.command("compare", cls=AsTheModel)(compare.compare)
+app.command("export", cls=AsTheModel)(export.export)
 app.command("calibrate")(calibrate.calibrate)
 
 

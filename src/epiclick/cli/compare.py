@@ -1,0 +1,181 @@
+"""`epiclick compare`: would another ranker get more clicks?"""
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from epiclick.cli.compare_input import check_names, named_rankings, warn_of_same_files
+from epiclick.cli.compare_output import print_comparison
+from epiclick.cli.log_options import (
+    ClipClicks,
+    Column,
+    Context,
+    GivenOptions,
+    Ids,
+    MaxBad,
+    MissingFeatures,
+    OnBad,
+    PositionBase,
+    Where,
+    read_counts,
+)
+from epiclick.cli.output import AsJson, Quiet, note, print_json, progress
+from epiclick.cli.position_bias import Model
+from epiclick.cli.relevance import check_features
+from epiclick.cli.telling import known, told_warnings
+from epiclick.errors import InputError
+
+if TYPE_CHECKING:
+    from epiclick.comparison.result import Comparison
+
+
+def compare(
+    model: Model,
+    ranking: Annotated[
+        list[str],
+        typer.Option(
+            metavar="NAME=FILE",
+            help="What a ranker shows: query_id, doc_id, position or score; or a TREC run. "
+            "May be repeated.",
+            show_default=False,
+        ),
+    ],
+    features: Annotated[str | None, typer.Option(help="Features of the items.")] = None,
+    clicks: Annotated[
+        list[str] | None,
+        typer.Option(help="The log: clicks of the items, traffic of the queries. May be repeated."),
+    ] = None,
+    backtest: Annotated[
+        list[str] | None,
+        typer.Option(help="A log held back, to check the model's clicks on. May be repeated."),
+    ] = None,
+    weights: Annotated[
+        Literal["traffic", "uniform"], typer.Option(help="How much each query counts.")
+    ] = "traffic",
+    depth: Annotated[int | None, typer.Option(help="Last position that counts.")] = None,
+    extrapolate: Annotated[
+        bool,
+        typer.Option(
+            "--extrapolate",
+            help="Take positions deeper than the model's to be looked at as its last one is.",
+        ),
+    ] = False,
+    against: Annotated[
+        str | None, typer.Option(help="Tell the differences of all others to this ranker only.")
+    ] = None,
+    fail_unless_better: Annotated[
+        float | None,
+        typer.Option(
+            metavar="P",
+            help="End with code 1 unless the ranker named first beats each other with this "
+            "probability.",
+        ),
+    ] = None,
+    samples: Annotated[int, typer.Option(help="Samples of every value.")] = 2_500,
+    level: Annotated[
+        float | None,
+        typer.Option(help="Probability of the intervals.", show_default="the model's"),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the samples.")] = 0,
+    missing_features: MissingFeatures = "error",
+    context: Context = None,
+    position_base: PositionBase = None,
+    column: Column = None,
+    where: Where = None,
+    clip_clicks: ClipClicks = False,
+    ids: Ids = None,
+    on_bad: OnBad = None,
+    max_bad: MaxBad = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Compare rankers that need never have been shown by the clicks a page they would get.
+
+    With --clicks items are judged by their own clicks too, and queries weigh by their traffic.
+    Logs are read as the model's own was, unless told otherwise.
+
+    Example: epiclick compare model --ranking new=new.csv --ranking old=old.csv --clicks log.csv
+    """
+    from epiclick.comparison.compare import compare as compare_rankings
+    from epiclick.data.features import read_features
+    from epiclick.pbm import load
+
+    silent = quiet or as_json
+    given = GivenOptions(context, position_base, column, where, clip_clicks, ids, on_bad, max_bad)
+    rankings = named_rankings(ranking)
+    check_names(list(rankings), against, fail_unless_better)
+    fitted = load(model)
+    check_features(fitted, features)
+    with told_warnings(quiet=silent) as told:
+        logs = bool(clicks or backtest)
+        options = given.over_saved(fitted.fitted_.options, quiet=silent or not logs)
+        table = None
+        if features is not None and fitted.fitted_.features is None:
+            note("the model was trained without features, so --features is not used", quiet=silent)
+        elif features is not None:
+            table = read_features(features, ids=options.ids)
+        counts = read_counts(clicks, options, quiet=silent) if clicks else None
+        tested = None
+        if backtest:
+            warn_of_same_files(backtest, clicks or [])
+            tested = read_counts(
+                *(backtest, options, None if table is None else features, missing_features),
+                quiet=silent,
+            )
+        with progress("comparing", quiet=silent):
+            found = compare_rankings(
+                fitted,
+                rankings,
+                table,
+                clicks=counts,
+                weights=weights,
+                samples=samples,
+                depth=depth,
+                extrapolate=extrapolate,
+                backtest=tested,
+                level=level,
+                seed=seed,
+            )
+    if fail_unless_better is not None and not found.is_uncertain:
+        raise InputError(
+            "--fail-unless-better: the model knows no uncertainty, and so no probabilities; fit an "
+            "epistemic one, or one with --members"
+        )
+    verdict = verdict_of(found, fail_unless_better)
+    unbeaten = None if fail_unless_better is None else not_beaten(found, fail_unless_better)
+    if as_json:
+        record: dict[str, Any] = {**found.to_dict(), "verdict": verdict}
+        if against is not None:
+            record["differences"] = [each.to_dict() for each in differences(found, against)]
+        record |= {"passed": None if unbeaten is None else not unbeaten, "warnings": told}
+        print_json(known(record))
+    else:
+        print_comparison(found, differences(found, against), verdict, quiet=quiet)
+    if unbeaten:
+        note(
+            f"epiclick: {found.names[0]} does not beat {' and '.join(unbeaten)} with probability "
+            f"{fail_unless_better:g} or more",
+            quiet=silent,
+        )
+        raise typer.Exit(1)
+
+
+def differences(found: "Comparison", against: str | None) -> list[Any]:
+    """Every two rankers, or all others against one."""
+    names = found.names
+    if against is not None:
+        return [found.difference(name, against) for name in names if name != against]
+    pairs = ((one, other) for i, one in enumerate(names) for other in names[i + 1 :])
+    return [found.difference(one, other) for one, other in pairs]
+
+
+def not_beaten(found: "Comparison", sure: float) -> list[str]:
+    """The rankers that the one named first is not better than with this probability."""
+    first, *others = found.names
+    return [each for each in others if found.difference(first, each).prob_better < sure]
+
+
+def verdict_of(found: "Comparison", sure: float | None) -> str:
+    """The verdict, given from the probability that was asked for."""
+    # below a half the question is whether the first is not much worse, which no verdict answers
+    return found.verdict if sure is None or sure < 0.5 else found.verdict_at(sure)

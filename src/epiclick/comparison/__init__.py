@@ -1,0 +1,1 @@
+"""Rankers that were never shown, compared by the clicks they would get."""

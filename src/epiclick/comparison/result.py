@@ -1,0 +1,186 @@
+"""What a comparison of rankers found."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from epiclick.comparison.sampling import ValueSamples
+from epiclick.comparison.verdict import SURE, Difference, Spread, chance
+from epiclick.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Values of rankers as distributions, and which is best.
+
+    Attributes:
+        names: of the rankers, as given.
+        measures: what values are; the first is what the verdict is about.
+        values: samples of them, common to all rankers, so that differences keep what they share.
+        level: probability that intervals hold.
+        queries: how many queries were compared.
+        seen: share of each ranker's slots with items judged by their own clicks, (rankers,).
+        unknown: share with items of which nothing is known, (rankers,).
+        pages: of the log, where one was given.
+        backtest: the model's clicks a page against those observed, in words; None if not done.
+        notes: what was left out or assumed.
+    """
+
+    names: tuple[str, ...]
+    measures: tuple[str, ...]
+    values: ValueSamples = field(repr=False)
+    level: float
+    queries: int
+    seen: np.ndarray
+    unknown: np.ndarray
+    pages: float | None
+    backtest: str | None
+    notes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """The values of the rankers, and the verdict."""
+        table = self.rankers[["name", "value", "low", "high", "prob_best", "expected_loss", "seen"]]
+        return f"{table.to_string(index=False, float_format='{:.4f}'.format)}\n{self.verdict}"
+
+    def samples(self, measure: str = "clicks") -> pd.DataFrame:
+        """Common samples of the values, a column for each ranker."""
+        drawn = self.values.samples[_index(self.measures, measure, "measure")]
+        return pd.DataFrame(dict(zip(self.names, drawn, strict=True)))
+
+    @property
+    def rankers(self) -> pd.DataFrame:
+        """Of each ranker: value, low, high, prob_best, expected_loss, and the same of others.
+
+        `expected_loss` is what choosing this ranker is expected to cost, were the best one known.
+        `seen` and `unknown` are shares of its slots, those with `_share` of its variance.
+        """
+        clicks = self.values.samples[0]
+        best = clicks.max(axis=0)
+        is_best = clicks == best
+        table: dict[str, Any] = {"name": list(self.names)}
+        for number, measure in enumerate(self.measures):
+            prefix = "" if number == 0 else f"{measure}_"
+            drawn = self.values.samples[number]
+            low, high = self._ends(drawn)
+            table |= {"value" if number == 0 else measure: drawn.mean(axis=1)}
+            table |= {f"{prefix}low": low, f"{prefix}high": high}
+            if number == 0:
+                table["prob_best"] = (is_best / is_best.sum(axis=0)).mean(axis=1)
+                table["expected_loss"] = (best - clicks).mean(axis=1)
+        table |= {"seen": self.seen, "unknown": self.unknown}
+        spreads = [self.spread(name).shares() for name in self.names]
+        table |= {f"{part}_share": [s[part] for s in spreads] for part in spreads[0]}
+        return pd.DataFrame(table)
+
+    @property
+    def differences(self) -> pd.DataFrame:
+        """Every two rankers: the one named first against the other."""
+        pairs = [
+            self.difference(one, other)
+            for i, one in enumerate(self.names)
+            for other in self.names[i + 1 :]
+        ]
+        columns = [name for name in Difference.__dataclass_fields__ if name != "spread"]
+        columns += [f"{part}_share" for part in Spread.__dataclass_fields__]
+        return pd.DataFrame([pair.to_dict() for pair in pairs], columns=columns)
+
+    def difference(self, name: str, against: str) -> Difference:
+        """One ranker against another."""
+        i, j = (_index(self.names, each, "ranker") for each in (name, against))
+        drawn = self.values.samples[0]
+        spread = self.spread(name, against)
+        return Difference.of_samples((name, against), drawn[i], drawn[j], self.level, spread)
+
+    def spread(self, name: str, against: str | None = None, measure: str = "clicks") -> Spread:
+        """Where the variance of a ranker's value, or of a difference, comes from.
+
+        Of what parameters add, position bias has what it explains while relevance stays put.
+        """
+        m, contrast = _index(self.measures, measure, "measure"), np.zeros(len(self.names))
+        contrast[_index(self.names, name, "ranker")] = 1
+        if against is not None:
+            contrast[_index(self.names, against, "ranker")] -= 1
+        values = self.values
+        seen, unseen = (contrast @ part[m] @ contrast for part in (values.seen, values.unseen))
+        expected, by_bias = contrast @ values.expected[m], contrast @ values.by_bias[m]
+        between = expected.var(ddof=1) if len(expected) > 1 else 0.0
+        explained = 0.0
+        if between > 0 and by_bias.var() > 0:
+            explained = float(np.corrcoef(expected, by_bias)[0, 1] ** 2)
+        return Spread(
+            max(float(seen), 0.0),
+            max(float(unseen), 0.0),
+            float(explained * between),
+            float((1 - explained) * between),
+        )
+
+    @property
+    def best(self) -> str:
+        """The ranker of the highest expected value."""
+        return self.names[int(self.values.samples[0].mean(axis=1).argmax())]
+
+    @property
+    def is_uncertain(self) -> bool:
+        """Whether the model knows any uncertainty; a pointwise one without members does not."""
+        return bool(np.ptp(self.values.samples[0], axis=1).any())
+
+    @property
+    def verdict(self) -> str:
+        """Which ranker to take, how sure that is, and what speaks for or against believing it."""
+        return self.verdict_at(SURE)
+
+    def verdict_at(self, sure: float) -> str:
+        """The verdict, given from another probability of being better on."""
+        order = [self.names[i] for i in np.argsort(-self.values.samples[0].mean(axis=1))]
+        said = [self._shown(order[0])]
+        if len(order) > 1:
+            said = [self.difference(order[0], order[1]).words(self.pages, sure)]
+        if len(order) > 2 and self.is_uncertain:
+            prob_best = chance(self.rankers.set_index("name").loc[order[0], "prob_best"])
+            said.append(f"Best of all {len(order)} with probability {prob_best}: {order[0]}.")
+        said += self._unseen()
+        said.append("Not backtested." if self.backtest is None else f"Backtest: {self.backtest}.")
+        return " ".join(said)
+
+    def _unseen(self) -> list[str]:
+        """A warning where most of what rankers show is not judged by its own clicks."""
+        if self.pages is None and not self.seen.any():
+            return ["No log was given: the relevance of all items is the network's guess."]
+        return [
+            f"{1 - seen:.0%} of the slots of {name} hold items that the log never showed: their "
+            "relevance is the network's guess."
+            for name, seen in zip(self.names, self.seen, strict=True)
+            if seen < 0.5
+        ]
+
+    def _shown(self, name: str) -> str:
+        row = self.rankers.set_index("name").loc[name]
+        value, low, high = (f"{row[column]:.3f}" for column in ("value", "low", "high"))
+        return f"{name} is worth {value} clicks a page ({low} to {high})."
+
+    def _ends(self, drawn: np.ndarray) -> np.ndarray:
+        """Ends of central intervals, (2, rankers)."""
+        return np.quantile(drawn, [(1 - self.level) / 2, (1 + self.level) / 2], axis=1)
+
+    def to_dict(self) -> Mapping[str, Any]:
+        """All but the samples, as plain values."""
+        return {
+            "rankers": self.rankers.to_dict("records"),
+            "differences": self.differences.to_dict("records"),
+            "verdict": self.verdict,
+            "queries": self.queries,
+            "pages": self.pages,
+            "level": self.level,
+            "backtest": self.backtest,
+            "notes": list(self.notes),
+        }
+
+
+def _index(names: Sequence[str], name: str, kind: str) -> int:
+    """Number of a ranker or measure."""
+    if name not in names:
+        raise InputError(f"there is no {kind} '{name}'; there are {', '.join(names)}")
+    return names.index(name)

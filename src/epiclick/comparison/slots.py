@@ -1,0 +1,204 @@
+"""The slots of all rankers as arrays: whose, which item, in which context, of which weight."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from epiclick.comparison.rankings import Ranking
+from epiclick.comparison.traffic import Traffic
+from epiclick.data.arrays import distinct
+from epiclick.data.matching import locate_rows
+from epiclick.errors import InputError, Problem
+from epiclick.models.fitted import FittedPBM
+
+
+@dataclass(frozen=True, eq=False)
+class Slots:
+    """All slots that are compared; (slots,) each unless told.
+
+    Attributes:
+        ranker: number of the ranker.
+        query_id: the query.
+        doc_id: the item.
+        context: index of the context among the model's.
+        position: where it is.
+        weight: share of the pages that the slot's list stands for; those of a ranker's lists add up
+            to 1.
+        reach: share of those pages that display the slot at all.
+        lists: how many lists each ranker has, (rankers,).
+        queries: how many queries are compared.
+        notes: what was left out or assumed.
+    """
+
+    ranker: np.ndarray
+    query_id: pa.Array
+    doc_id: pa.Array
+    context: np.ndarray
+    position: np.ndarray
+    weight: np.ndarray
+    reach: np.ndarray
+    lists: np.ndarray
+    queries: int
+    notes: tuple[str, ...]
+
+
+def slots_of(
+    fitted: FittedPBM,
+    rankings: Sequence[Ranking],
+    traffic: Traffic | None,
+    *,
+    uniform: bool = False,
+    extrapolate: bool = False,
+) -> Slots:
+    """Slots of the lists that all rankers have, weighted.
+
+    Args:
+        fitted: the model, which knows the contexts.
+        rankings: one for each ranker.
+        traffic: of the log; without it all queries weigh the same and all slots are displayed.
+        uniform: let all queries weigh the same, whatever their traffic.
+        extrapolate: take positions deeper than the model's to be looked at as the deepest one is.
+    """
+    contexts, notes = _contexts(fitted, rankings, extrapolate=extrapolate)
+    weights, kept = _list_weights(fitted, rankings, None if uniform else traffic)
+    notes += kept
+    reach = np.ones(len(fitted.contexts)) if traffic is None else traffic.reach
+    parts = []
+    for number, (ranking, context, weight) in enumerate(
+        zip(rankings, contexts, weights, strict=True)
+    ):
+        rows = np.flatnonzero(weight[ranking.page] > 0)
+        parts.append((number, ranking, rows, context[rows], weight[ranking.page[rows]]))
+    position = [np.asarray(ranking.contexts["position"])[rows] for _, ranking, rows, _, _ in parts]
+    context = np.concatenate([each[3] for each in parts])
+    if not reach[context].any():
+        raise InputError(
+            "the log displays none of the positions that the rankings fill, so that nothing they "
+            "show would be seen: is it the log of these pages?"
+        )
+    query_id = pa.concat_arrays([r.query_id.take(pa.array(rows)) for _, r, rows, _, _ in parts])
+    return Slots(
+        ranker=np.concatenate([np.full(len(each[2]), each[0]) for each in parts]),
+        query_id=query_id,
+        doc_id=pa.concat_arrays([r.doc_id.take(pa.array(rows)) for _, r, rows, _, _ in parts]),
+        context=context,
+        position=np.concatenate(position),
+        weight=np.concatenate([each[4] for each in parts]),
+        reach=reach[context],
+        lists=np.array([np.count_nonzero(weight) for weight in weights]),
+        queries=len(query_id.unique()),
+        notes=tuple(notes),
+    )
+
+
+def _contexts(
+    fitted: FittedPBM, rankings: Sequence[Ranking], *, extrapolate: bool
+) -> tuple[list[np.ndarray], list[str]]:
+    """Index of each slot's context among the model's, ranker by ranker, and what was assumed."""
+    names = fitted.contexts.column_names
+    others = [name for name in names if name != "position"]
+    known = {name: fitted.contexts[name] for name in names}
+    depth = int(np.max(np.asarray(fitted.contexts["position"])))
+    found, notes, problems = [], [], []
+    for ranking in rankings:
+        index = locate_rows({name: ranking.contexts[name] for name in names}, known)
+        position = np.asarray(ranking.contexts["position"])
+        deep = (index < 0) & (position > depth)
+        if extrapolate and deep.any():
+            last = {name: ranking.contexts[name].take(np.flatnonzero(deep)) for name in others}
+            last["position"] = pa.array(np.full(deep.sum(), depth), known["position"].type)
+            index[deep] = locate_rows({name: last[name] for name in names}, known)
+            notes.append(
+                f"'{ranking.name}': {deep.sum():,} slots are deeper than position {depth}, the "
+                "last that the model knows; they were taken to be looked at as often as it"
+            )
+            deep = (index < 0) & deep
+        rows = np.flatnonzero((index < 0) & ~deep)
+        if deep.any():
+            problems.append(
+                Problem(
+                    f"ranking '{ranking.name}' has positions deeper than {depth}, the last that "
+                    "the model knows",
+                    int(deep.sum()),
+                    "slot",
+                    [f"position {position[np.flatnonzero(deep)[0]]}"],
+                    f"Cut them with --depth {depth} (in Python: depth={depth}), or take them to be "
+                    "looked at as the last one is with --extrapolate (extrapolate=True).",
+                )
+            )
+        if len(rows):
+            first = ranking.contexts.slice(rows[0], 1).to_pylist()[0]
+            problems.append(
+                Problem(
+                    f"ranking '{ranking.name}' has contexts that the model does not know",
+                    len(rows),
+                    "slot",
+                    [", ".join(f"{name} {value}" for name, value in first.items())],
+                    "Fit the model to a log that has them, or leave these lists out.",
+                )
+            )
+        found.append(index)
+    if problems:
+        raise InputError.of("rankings", problems)
+    return found, notes
+
+
+def _list_weights(
+    fitted: FittedPBM, rankings: Sequence[Ranking], traffic: Traffic | None
+) -> tuple[list[np.ndarray], list[str]]:
+    """(lists,) weight of each ranker's lists, 0 for those left out; and what was left out."""
+    others = [name for name in fitted.contexts.column_names if name != "position"]
+    tables = []
+    for ranking in rankings:
+        first = pa.array(np.flatnonzero(np.diff(ranking.page, prepend=-1)))
+        columns = {name: ranking.contexts[name].combine_chunks() for name in others}
+        columns["query_id"] = ranking.query_id
+        tables.append({name: values.take(first) for name, values in columns.items()})
+    for kind in ("query", "doc"):
+        if len({getattr(ranking, f"{kind}_id").type for ranking in rankings}) > 1:
+            raise InputError(
+                f"{kind} ids differ by type between the rankings (1 is not '1'); read all of them "
+                "with ids='string' or ids='integer'"
+            )
+    names = [*others, "query_id"]
+    all_keys = {name: pa.concat_arrays([table[name] for table in tables]) for name in names}
+    keys, code = distinct(all_keys)
+    ends = np.cumsum([len(table["query_id"]) for table in tables])
+    codes = np.split(code, ends[:-1])
+    lists = np.stack([np.bincount(each, minlength=len(keys)) for each in codes])  # (rankers, keys)
+    common = (lists > 0).all(axis=0)
+    notes = []
+    if not common.all():
+        notes.append(
+            f"compared on the {common.sum():,} {_kind(others)} that all rankers have; "
+            f"{(~common).sum():,} others were left out"
+        )
+    share = common.astype(float)
+    if traffic is not None:
+        row = locate_rows(
+            {name: keys[name] for name in names}, {name: traffic.keys[name] for name in names}
+        )
+        pages = np.where(row < 0, 0.0, traffic.pages[row])
+        unknown = common & (pages == 0)
+        share = np.where(common, pages, 0.0)
+        if unknown.any() and share.any():
+            example = keys.slice(int(np.flatnonzero(unknown)[0]), 1).to_pylist()[0]["query_id"]
+            notes.append(
+                f"{unknown.sum():,} of {common.sum():,} {_kind(others)} are not in the log, so "
+                f"they have no traffic and were left out (the first: query {example}); "
+                "weights='uniform' (--weights uniform) keeps them"
+            )
+    if not share.any():
+        raise InputError(
+            "the rankings have no query in common"
+            + (" that the log has" if traffic is not None and common.any() else "")
+            + ": do their ids agree, and those of the log?"
+        )
+    share /= share.sum()
+    return [(share / np.maximum(n, 1))[own] for n, own in zip(lists, codes, strict=True)], notes
+
+
+def _kind(others: Sequence[str]) -> str:
+    return "queries" if not others else f"queries by {', '.join(others)}"

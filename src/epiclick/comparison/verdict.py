@@ -1,0 +1,200 @@
+"""Two rankers on common samples: by how much one is better, how sure that is, and in words."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.stats import norm
+
+SURE = 0.95
+"""Probability of being better from which a verdict is given."""
+
+FAR_MORE = 100
+"""Times the log's pages beyond which no number is told."""
+
+FEW_MORE = 0.1
+"""Times the log's pages that are needed at least; a Gaussian, by which they are told, is no nearer
+to the samples."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Where the variance of a value or of a difference comes from; the parts add up.
+
+    Attributes:
+        seen: relevance of items given their own clicks.
+        unseen: relevance of items that were never shown.
+        position_bias: not knowing position bias.
+        network: not knowing what features say of relevance.
+    """
+
+    seen: float
+    unseen: float
+    position_bias: float
+    network: float
+
+    @property
+    def total(self) -> float:
+        """The variance."""
+        return self.seen + self.unseen + self.position_bias + self.network
+
+    def shares(self) -> dict[str, float]:
+        """Each part's share of the variance; all 0 where there is none."""
+        parts = vars(self).items()
+        return {name: part / self.total if self.total > 0 else 0.0 for name, part in parts}
+
+
+@dataclass(frozen=True, eq=False)
+class Difference:
+    """What one ranker is worth beyond another.
+
+    Attributes:
+        name: of the one.
+        against: of the other.
+        difference: expected, in the measure's units.
+        low: lower end of its interval.
+        high: upper end.
+        relative: expected, as a share of the other's value.
+        relative_low: lower end of its interval.
+        relative_high: upper end.
+        prob_better: probability that the one is worth more; ties count half.
+        spread: where the variance of the difference comes from.
+    """
+
+    name: str
+    against: str
+    difference: float
+    low: float
+    high: float
+    relative: float
+    relative_low: float
+    relative_high: float
+    prob_better: float
+    spread: Spread
+
+    @classmethod
+    def of_samples(
+        cls,
+        names: tuple[str, str],
+        one: np.ndarray,
+        other: np.ndarray,
+        level: float,
+        spread: Spread,
+    ) -> "Difference":
+        """From common samples of both values."""
+        ends = [(1 - level) / 2, (1 + level) / 2]
+        away = one - other
+        low, high = np.quantile(away, ends)
+        floor = np.maximum(other, np.finfo(float).tiny)
+        relative_low, relative_high = np.quantile(away / floor, ends)
+        return cls(
+            *names,
+            difference=float(away.mean()),
+            low=float(low),
+            high=float(high),
+            relative=float(away.mean() / max(other.mean(), np.finfo(float).tiny)),
+            relative_low=float(relative_low),
+            relative_high=float(relative_high),
+            prob_better=float(np.mean(away > 0) + np.mean(away == 0) / 2),
+            spread=spread,
+        )
+
+    def to_dict(self) -> dict[str, str | float]:
+        """A record, with the shares of the variance in place of the spread."""
+        plain = {name: value for name, value in vars(self).items() if name != "spread"}
+        return plain | {f"{part}_share": share for part, share in self.spread.shares().items()}
+
+    def turned(self) -> "Difference":
+        """The other ranker against the one; the share is then of the one's value."""
+        base = 1 + np.array([self.relative, self.relative_high, self.relative_low])
+        relative, low, high = 1 / np.maximum(base, np.finfo(float).tiny) - 1
+        return Difference(
+            self.against,
+            self.name,
+            -self.difference,
+            -self.high,
+            -self.low,
+            float(relative),
+            float(low),
+            float(high),
+            1 - self.prob_better,
+            self.spread,
+        )
+
+    def words(self, pages: float | None, sure: float = SURE) -> str:
+        """The verdict.
+
+        Args:
+            pages: pages of the log, where they are known.
+            sure: probability from which it is given.
+        """
+        if self.prob_better < 0.5:
+            return self.turned().words(pages, sure)
+        if self.spread.total == 0 and self.difference == 0:
+            return f"{self.name} and {self.against} are worth the same: they show the same items."
+        if self.spread.total == 0:
+            return (
+                f"{self.name} is expected to get {self.relative:+.1%} clicks against "
+                f"{self.against}, by a model without uncertainty, which cannot tell how sure that "
+                "is."
+            )
+        expect = (
+            f"expect {self.relative:+.1%} clicks ({self.relative_low:+.1%} to "
+            f"{self.relative_high:+.1%})"
+        )
+        if self.prob_better >= sure:
+            return (
+                f"{self.name} beats {self.against} with probability {chance(self.prob_better)}; "
+                f"{expect}."
+            )
+        return (
+            f"cannot tell {self.name} from {self.against}: {self.name} is better with probability "
+            f"{chance(self.prob_better)}; {expect}. {self._more(pages, sure)}"
+        )
+
+    def _more(self, pages: float | None, sure: float) -> str:
+        """What would tell them apart, if the difference is as large as is expected."""
+        more = pages_needed(self.difference, self.spread, sure)
+        # were all items shown: a difference of next to nothing is not for lack of showing them
+        if_shown = pages_needed(self.difference, replace(self.spread, unseen=0.0), sure)
+        if if_shown is None or max(more or 0, if_shown) > FAR_MORE:
+            return f"Even {FAR_MORE} times the log's pages would hardly tell."
+        if more is None:
+            share = self.spread.shares()["unseen"]
+            if pages is None:
+                return (
+                    f"{share:.0%} of the variance is from items that are not judged by their own "
+                    "clicks: give the log, and if it never showed them, show some."
+                )
+            return (
+                f"More pages like those of the log would not tell: {share:.0%} of the variance is "
+                "from items they never show. Show some of these."
+            )
+        more = max(more, FEW_MORE)
+        if pages is None:
+            return f"About {more:.1f} times the log's pages on top of them would."
+        return f"About {_rounded(more * pages):,} more pages would."
+
+
+def pages_needed(difference: float, spread: Spread, sure: float) -> float | None:
+    """Pages on top of the log's, as a multiple of these, that would make the better ranker sure.
+
+    What is not known of items that were never shown stays; the rest of the variance falls as the
+    log grows. None where no number would do.
+    """
+    allowed = (difference / norm.ppf(sure)) ** 2 - spread.unseen
+    if allowed <= 0:
+        return None
+    return max((spread.total - spread.unseen) / allowed - 1, 0.0)
+
+
+def chance(probability: float) -> str:
+    """Two digits, but never a 1.00 that is none."""
+    if probability > 0.995:
+        return "above 0.99"
+    return f"{probability:.2f}"
+
+
+def _rounded(pages: float) -> int:
+    """To two digits."""
+    unit = 10 ** max(int(np.floor(np.log10(max(pages, 1)))) - 1, 0)
+    return int(max(round(pages / unit), 1) * unit)

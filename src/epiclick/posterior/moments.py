@@ -1,0 +1,44 @@
+"""Mean and variance of pairs' relevance given their clicks, by each of many draws of parameters."""
+
+from collections.abc import Iterator, Sequence
+
+import jax
+import numpy as np
+
+from epiclick.data.counts import ClickCounts
+from epiclick.likelihood.tilting import tilted
+from epiclick.models.averaging import bias_by, networks_of
+from epiclick.models.fitted import FittedPBM
+from epiclick.models.parameters import Parameters
+from epiclick.models.prediction import chunks_of, contexts_of, relevance_of_pairs
+
+CHUNK = 1024  # pairs at once, always as many, so that programs compile once
+
+
+def moments_by_draw(
+    fitted: FittedPBM, counts: ClickCounts, draws: Sequence[Parameters]
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Means and variances, (draws, pairs) each, of some pairs after the others.
+
+    Where `posteriors` averages over draws, here they stay apart: what depends on many pairs at once
+    varies with the parameters that these have in common.
+    """
+    networks = networks_of(draws)
+    _, rest = bias_by(fitted, draws, contexts_of(fitted, counts.contexts))
+    for _, _, part in chunks_of(counts, CHUNK):
+        alpha, beta = (
+            np.broadcast_to(each, (len(draws), len(part)))
+            for each in relevance_of_pairs(fitted, networks, part)
+        )
+        displays, clicks = part.dense()
+        missing = CHUNK - len(part)
+        alpha, beta = (
+            np.pad(each, ((0, 0), (0, missing)), constant_values=1) for each in (alpha, beta)
+        )
+        clicks, unclicked = (
+            np.pad(each, ((0, missing), (0, 0))) for each in (clicks, displays - clicks)
+        )
+        average = (rest.mean(axis=0), alpha.mean(axis=0), beta.mean(axis=0), clicks, unclicked)
+        with jax.enable_x64(True):
+            found = tilted(*average, rest, alpha, beta)
+        yield found.mean[:, : len(part)], found.variance[:, : len(part)]

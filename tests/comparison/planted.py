@@ -1,0 +1,144 @@
+"""Models made by hand whose network hands features on, logs and rankings for them, and oracles."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from scipy.special import expit, logit
+
+import epiclick as ec
+from epiclick.comparison.slots import Slots
+from epiclick.data.log import LogOptions
+from epiclick.data.scaler import FeatureScaler
+from epiclick.models.fitted import FeatureSpec, FittedPBM, QuerySets, TrainingSummary
+from epiclick.models.parameters import Parameters
+from epiclick.models.position import PointLookup
+from epiclick.models.uncertainty import ParameterPosterior, from_vector, to_vector
+
+THETA = np.array([1.0, 0.6, 0.4, 0.25])
+WIDEST = 5.0  # keeps features within what the scaler lets through
+DEVICES = ("phone", "tv")
+MEAN, NU = 0.3, 4.0  # of relevance, by a model without features
+
+
+def planted(
+    *,
+    theta_sd: float = 0.2,
+    mean_sd: float = 0.3,
+    features: bool = True,
+    devices: bool = False,
+    theta: np.ndarray = THETA,
+) -> FittedPBM:
+    """A model of known relevance; bias and all means together are as unsure, in logits, as told."""
+    position = np.tile(np.arange(1, len(theta) + 1), len(DEVICES) if devices else 1)
+    contexts = {"position": position}
+    if devices:
+        # a device's own bias: the square of the other one's
+        contexts = {
+            "device": pa.array(np.repeat(DEVICES, len(theta)), pa.large_string())
+        } | contexts
+        theta = np.concatenate([theta, theta**2])
+    if features:
+        layer = (WIDEST * np.eye(2), np.zeros(2))
+        spec = FeatureSpec(("f0", "f1"), FeatureScaler(np.zeros(2), np.ones(2)))
+    else:
+        layer = (np.zeros((len(theta), 2)), np.array([logit(MEAN), np.log(np.expm1(NU - 1))]))
+        spec = None
+    nobody = pa.array([], pa.int64())
+    made = FittedPBM(
+        kind="EpistemicPBM",
+        settings={},
+        parameters=Parameters((layer,), PointLookup(logit(np.clip(theta, None, 1 - 1e-9)))),
+        anchor=0,
+        contexts=pa.table(contexts),
+        features=spec,
+        options=LogOptions(context=tuple(contexts)),
+        queries=QuerySets(nobody, nobody),
+        items=None,
+        training=TrainingSummary(0, 0, 0, 0, 0, 0.0, 0.0, pd.DataFrame()),
+    )
+    mode = to_vector(made.parameters, made.anchor)
+    sd = np.zeros(len(mode))
+    sd[: len(theta) - 1], sd[-2] = theta_sd, mean_sd
+    covariance = np.diag(sd**2)
+    return replace(
+        made,
+        parameters=from_vector(made.parameters, made.anchor, mode),
+        posterior=ParameterPosterior(mode, covariance, covariance, None, 0.0),
+    )
+
+
+def model_of(fitted: FittedPBM, level: float = 0.9) -> ec.EpistemicPBM:
+    """The model as users hold it."""
+    model = ec.EpistemicPBM(level=level)
+    model.fitted_ = fitted
+    return model
+
+
+def theta_by(fitted: FittedPBM, draw: Parameters) -> np.ndarray:
+    """Position bias of a draw."""
+    theta = expit(np.asarray(draw.position.logit))
+    theta[fitted.anchor] = 1
+    return theta
+
+
+def betas_by(draw: Parameters, mean: np.ndarray, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """alpha and beta, by a draw, of items of a given mean and confidence; also without features."""
+    moved = draw.layers[-1][1][0] - (0 if len(draw.layers[-1][0]) == 2 else logit(MEAN))
+    mean = expit(logit(mean) + moved)
+    return mean * nu, (1 - mean) * nu
+
+
+def posterior_moments(
+    alpha: float, beta: float, theta: np.ndarray, displays: np.ndarray, clicks: np.ndarray
+) -> tuple[float, float]:
+    """Mean and variance of relevance given clicks, on a grid."""
+    u = np.linspace(-25, 15, 8001)
+    zeta = expit(u)
+    log_f = (alpha + clicks.sum()) * np.log(zeta) + beta * np.log(expit(-u))
+    for bias, shown, clicked in zip(theta, displays, clicks, strict=True):
+        log_f = log_f + (shown - clicked) * np.log1p(-bias * zeta * (1 - 1e-15))
+    weight = np.exp(log_f - log_f.max())
+    weight /= weight.sum()
+    mean = (weight * zeta).sum()
+    return mean, (weight * (zeta - mean) ** 2).sum()
+
+
+def table_of(query, doc, mean: np.ndarray, nu: np.ndarray) -> ec.FeatureTable:
+    """Features of which the planted network makes relevance of this mean and confidence."""
+    answers = np.stack([logit(mean), np.log(np.expm1(nu - 1))], axis=1) / WIDEST
+    raw = np.copysign(np.expm1(abs(answers)), answers)  # what the scaler undoes
+    keys = pa.table({"query_id": query, "doc_id": doc})
+    return ec.FeatureTable(keys, ("f0", "f1"), raw.astype(np.float32))
+
+
+def rows_of(lists: dict, positions: Sequence[str] = ("query_id",)) -> pd.DataFrame:
+    """A ranking from key -> docs, the key named by columns."""
+    rows = [
+        (*(key if isinstance(key, tuple) else (key,)), doc, position)
+        for key, docs in lists.items()
+        for position, doc in enumerate(docs, 1)
+    ]
+    return pd.DataFrame(rows, columns=[*positions, "doc_id", "position"])
+
+
+def slots_by_hand(
+    ranker, item, position, *, weight=None, reach=None, context=None, queries: int = 1
+) -> Slots:
+    """Slots of which only the numbers matter."""
+    ranker, item, position = (np.asarray(each) for each in (ranker, item, position))
+    rankers = ranker.max() + 1
+    return Slots(
+        ranker=ranker,
+        query_id=pa.array(np.zeros(len(item), int)),
+        doc_id=pa.array(item),
+        context=position - 1 if context is None else context,
+        position=position,
+        weight=np.ones(len(item)) if weight is None else weight,
+        reach=np.ones(len(item)) if reach is None else reach,
+        lists=np.ones(rankers, int),
+        queries=queries,
+        notes=(),
+    )
