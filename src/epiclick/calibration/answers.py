@@ -23,6 +23,8 @@ QUANTITIES = {
     "unseen_relevance": "relevance of items of queries never learned from",
     "seen_relevance": "relevance of items given their own clicks",
     "click_probability": "probability of a click on items of queries never learned from",
+    "ranker_value": "clicks a page of rankers that were never shown",
+    "ranker_difference": "differences between the clicks a page of two rankers",
 }
 
 

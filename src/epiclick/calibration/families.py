@@ -85,8 +85,10 @@ _ALL = (
 
 FAMILIES: Mapping[str, Family] = {family.name: family for family in _ALL}
 
+WELL_SPECIFIED = "well-specified"
+
 GROUPS: Mapping[str, tuple[str, ...]] = {
-    "well-specified": tuple(family.name for family in _ALL if family.well_specified),
+    WELL_SPECIFIED: tuple(family.name for family in _ALL if family.well_specified),
     "misspecified": tuple(family.name for family in _ALL if not family.well_specified),
 }
 """Names that stand for several families."""

@@ -15,6 +15,7 @@ from epiclick.calibration.quantities import Questions
 from epiclick.calibration.worlds import Case, display_rows
 from epiclick.errors import InputError, did_you_mean
 from epiclick.models.kinds import BiasKind
+from epiclick.models.uncertainty import without_uncertainty
 
 MEMBERS = 6
 CONTROL_SD = 0.02
@@ -37,7 +38,12 @@ class Method:
 
 
 def fit_and_ask(
-    case: Case, *, model: str = "EpistemicPBM", kind: BiasKind = "robust", **parameters: Any
+    case: Case,
+    *,
+    model: str = "EpistemicPBM",
+    kind: BiasKind = "robust",
+    certain: bool = False,
+    **parameters: Any,
 ) -> dict[str, Answers]:
     """Fit a model of the library to the world's counts and ask it.
 
@@ -45,12 +51,16 @@ def fit_and_ask(
         case: the world.
         model: name of the class.
         kind: which uncertainty of position bias is asked for.
+        certain: take the parameters as if they were known.
         parameters: of the model.
     """
     from epiclick.pbm import MODELS
 
     unfitted = MODELS[model]().set_params(**parameters, seed=case.seed % 2**31)
-    return Questions(fit_padded(unfitted, case), case, kind).answers()
+    fitted = fit_padded(unfitted, case)
+    if certain:
+        fitted.fitted_ = without_uncertainty(fitted.fitted_)
+    return Questions(fitted, case, kind).answers()
 
 
 def know(case: Case) -> dict[str, Answers]:
@@ -126,6 +136,7 @@ def _paper(estimator: str) -> Method:
 _ALL = (
     _fitted("marginal", "the default: posterior robust to differences between queries"),
     _fitted("marginal-bayes", "the same, trusting the model", kind="bayes"),
+    _fitted("independent", "the default as if its parameters were known", certain=True),
     _fitted("ensemble", "six networks, each on a bootstrap of the queries", members=MEMBERS),
     _fitted("deep-ensemble", "six networks, all on all queries", members=MEMBERS, bootstrap=False),
     _fitted(

@@ -23,6 +23,7 @@ from epiclick.models.prediction import relevance_of_pairs
 from epiclick.models.uncertainty import parameter_draws
 
 if TYPE_CHECKING:
+    from epiclick.comparison.result import Comparison
     from epiclick.pbm import PositionBasedModel
 
 
@@ -47,6 +48,8 @@ class Questions:
             "unseen_relevance": self.unseen_relevance,
             "seen_relevance": self.seen_relevance,
             "click_probability": self.click_probability,
+            "ranker_value": self.ranker_value,
+            "ranker_difference": self.ranker_difference,
         }
         found = {name: ask() for name, ask in asked.items()}
         return {name: given for name, given in found.items() if given is not None and given.known}
@@ -109,6 +112,30 @@ class Questions:
         draws = self._bias[:, position].T * self._relevance(pairs, 7)
         return Answers.of_draws(display_probability(world)[chosen], draws)
 
+    def ranker_value(self) -> Answers | None:
+        """Clicks a page of rankers; None where another uncertainty than theirs is asked for."""
+        if self.kind == "bayes":
+            return None
+        found, truth = self._compared
+        return _of_samples(truth, found.values.samples[0])
+
+    def ranker_difference(self) -> Answers | None:
+        """Differences of every two of them."""
+        if self.kind == "bayes":
+            return None
+        found, truth = self._compared
+        one, other = np.triu_indices(len(truth), 1)
+        values = found.values.samples[0]
+        return _of_samples(truth[one] - truth[other], values[one] - values[other])
+
+    @cached_property
+    def _compared(self) -> tuple["Comparison", np.ndarray]:
+        """Rankers compared; by the paper's estimators as the paper does, from features alone."""
+        from epiclick.calibration.rankers import compare_rankers
+
+        by_clicks = self.kind != "evidential" and self.model.fitted_.kind == "EpistemicPBM"
+        return compare_rankers(self.model, self.case, by_clicks=by_clicks)
+
     @cached_property
     def _parameters(self) -> list[Parameters]:
         """As many parameters as draws; members of an ensemble take turns."""
@@ -166,3 +193,11 @@ class Questions:
     def _some(self, count: int, stream: int) -> np.ndarray:
         """Some of so many values, in random order."""
         return np.random.default_rng([self.case.seed, stream]).permutation(count)[:VALUES]
+
+
+def _of_samples(truth: np.ndarray, samples: np.ndarray) -> Answers:
+    """Answers whose intervals are those of (values, samples), some of which serve as draws."""
+    tails = [(1 - level) / 2 for level in LEVELS]
+    low, high = (np.quantile(samples, q, axis=1) for q in (tails, [1 - t for t in tails]))
+    some = np.linspace(0, samples.shape[1] - 1, DRAWS).astype(int)
+    return Answers(truth, np.median(samples, axis=1), low, high, samples[:, some])

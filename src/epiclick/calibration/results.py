@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from epiclick.calibration.answers import DRAWS, KEPT, LEVELS, VALUES, Answers
+from epiclick.calibration.answers import DRAWS, KEPT, LEVELS, QUANTITIES, VALUES, Answers
 from epiclick.calibration.families import UNSEEN, Family
 from epiclick.calibration.methods import Method
 from epiclick.calibration.worlds import DAILY_CONFIDENCE, DAYS, ONE_BETA, world_seed
@@ -44,6 +44,7 @@ class Task:
             "family": self.family.to_dict(),
             "method": [self.method.name, self.method.words, _settings(self.method)],
             "world": world_seed(self.family, self.seed, self.index),
+            "quantities": list(QUANTITIES),
             "sizes": [LEVELS, DRAWS, VALUES, KEPT, UNSEEN, ONE_BETA, DAYS, DAILY_CONFIDENCE],
             "version": version("epiclick"),
         }

@@ -16,8 +16,15 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from epiclick.calibration.families import OWN_PRIOR_NAME, Family, find_families
+from epiclick.calibration.answers import Answers
+from epiclick.calibration.families import (
+    OWN_PRIOR_NAME,
+    WELL_SPECIFIED,
+    Family,
+    find_families,
+)
 from epiclick.calibration.methods import Method, find_methods
+from epiclick.calibration.order import OrderRow, order_rows
 from epiclick.calibration.own_prior import OWN_METHODS
 from epiclick.calibration.own_worlds import OWN_PRIOR, make_own_world
 from epiclick.calibration.results import Task, load_answers, save_answers
@@ -86,6 +93,8 @@ def gather(
     """The table of results that are kept in a folder."""
     rows: list[CoverageRow] = []
     tests: list[UniformityRow] = []
+    orders: list[OrderRow] = []
+    together: dict[str, list[dict[str, Answers]]] = {}
     asked = [(m, f) for m in methods for f in families if f != OWN_PRIOR]
     asked += [(m, f) for f in families if f == OWN_PRIOR for m in _methods(f, methods)]
     for method, family in asked:
@@ -93,8 +102,14 @@ def gather(
         answers = [load_answers(path) for path in paths]
         if family != OWN_PRIOR:
             rows += coverage_rows(method.name, family, answers, shrink)
+            kind = {"well_specified": family.well_specified}
+            orders += order_rows(method.name, family.name, answers, shrink, **kind)
+            if family.well_specified:
+                together.setdefault(method.name, []).extend(answers)
         tests += uniformity_rows(method.name, family, answers, shrink)
-    return CalibrationTable(tuple(rows), tuple(tests), worlds, seed, shrink)
+    for name, answers in together.items():
+        orders += order_rows(name, WELL_SPECIFIED, answers, shrink, well_specified=True)
+    return CalibrationTable(tuple(rows), tuple(tests), worlds, seed, shrink, tuple(orders))
 
 
 def run_tasks(tasks: Sequence[Task], folder: Path, jobs: int, *, progress: bool) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from epiclick.calibration.answers import LEVELS, QUANTITIES, Answers
 from epiclick.calibration.families import Family
+from epiclick.calibration.order import OrderRow
 from epiclick.calibration.own_prior import OWN_QUANTITIES
 from epiclick.calibration.own_worlds import OWN_PRIOR
 from epiclick.evaluation.coverage import clustered_mean, clustered_share, crps, held, ranks_among
@@ -90,6 +91,7 @@ class CalibrationTable:
         worlds: worlds of each family.
         seed: of the run.
         shrink: factor on all widths; 1 but for a negative control.
+        orders: how often the ranker told to be better is, by method, family and probability.
     """
 
     rows: tuple[CoverageRow, ...]
@@ -97,6 +99,7 @@ class CalibrationTable:
     worlds: int
     seed: int
     shrink: float
+    orders: tuple[OrderRow, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The table as JSON can hold it; errors unknown from a single world are null."""
@@ -106,6 +109,7 @@ class CalibrationTable:
                 for row in self.rows
             ],
             "uniformity": [{**asdict(row), "ranks": list(row.ranks)} for row in self.uniformity],
+            "orders": [asdict(row) for row in self.orders],
             "worlds": self.worlds,
             "seed": self.seed,
             "shrink": self.shrink,
@@ -233,6 +237,22 @@ def _markdown(table: CalibrationTable) -> Iterator[str]:
             f"| {QUANTITIES[row.quantity]} | {row.nominal:.0%} | {row.actual:.1%} "
             f"| {row.low:.1%} to {row.high:.1%} | {row.width:.4f} | {row.crps:.4f} "
             f"| {'off' if row.flagged else ''} |"
+        )
+    if table.orders:
+        yield ""
+        yield "Of two rankers, the first is better with some probability: how often is it?"
+        yield ""
+        yield (
+            "| method | family | well specified | probability | pairs | mean probability "
+            "| actual share | 99 % interval | |"
+        )
+        yield "|---|---|---|---|--:|--:|--:|--:|---|"
+    for order in table.orders:
+        yield (
+            f"| {order.method} | {order.family} | {'yes' if order.well_specified else 'no'} "
+            f"| {order.bin_low:.0%} to {order.bin_high:.0%} | {order.pairs:,} "
+            f"| {order.predicted:.1%} | {order.actual:.1%} | {order.low:.1%} to {order.high:.1%} "
+            f"| {'off' if order.flagged else ''} |"
         )
     yield ""
     yield "Ranks of the truth among draws, one a world: are they uniform?"
