@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCHMARKS = ("counting", "letor", "simulate", "estimators", "training", "posterior")
+BENCHMARKS = ("counting", "letor", "simulate", "estimators", "training", "posterior", "comparison")
 FULL = ("training",)  # those that know --full
 
 

@@ -144,6 +144,7 @@ def show(table: "CalibrationTable") -> None:
                 for (family, quantity), rows in cells.items()
             ),
         )
+    show_orders(table)
     if table.own_prior:
         show_own_prior(table)
     if not table.rows:
@@ -156,6 +157,30 @@ def show(table: "CalibrationTable") -> None:
         "nominal one lies outside the interval of the actual one. By chance alone about 1 in 100 "
         "does."
     )
+
+
+def show_orders(table: "CalibrationTable") -> None:
+    """How often the ranker told to be better is: all well-specified worlds together, and others."""
+    from epiclick.calibration.families import WELL_SPECIFIED
+
+    shown = [row for row in table.orders if row.family == WELL_SPECIFIED or not row.well_specified]
+    if shown:
+        print_table(
+            "of two rankers, the first is better: told, and how often it is, in %",
+            ["method", "worlds", "told", "pairs", "mean", "actual"],
+            (
+                [
+                    row.method,
+                    row.family + ("" if row.well_specified else " *"),
+                    f"{row.bin_low:.0%} to {row.bin_high:.0%}",
+                    f"{row.pairs:,}",
+                    f"{100 * row.predicted:.1f}",
+                    f"{100 * row.actual:.1f} ({100 * row.low:.0f} to {100 * row.high:.0f})"
+                    + (" !" if row.flagged else ""),
+                ]
+                for row in shown
+            ),
+        )
 
 
 def show_own_prior(table: "CalibrationTable") -> None:
