@@ -2,8 +2,9 @@
 
 import os
 import shutil
+import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -23,6 +24,22 @@ def pytest_unconfigure() -> None:
     """Remove the programs that this run compiled; its worker processes leave it to their parent."""
     for folder in OWN_COMPILED:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+MOST_MAPPED = 20_000
+"""Regions of memory from which on compiled programs are let go; a process may have 65,530."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def let_programs_go() -> Iterator[None]:
+    """Every program that jax compiles maps memory anew, and with too many of them it crashes."""
+    yield
+    maps = Path("/proc/self/maps")
+    if "jax" in sys.modules and maps.exists():
+        with maps.open("rb") as regions:
+            mapped = sum(1 for _ in regions)
+        if mapped > MOST_MAPPED:
+            sys.modules["jax"].clear_caches()
 
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"

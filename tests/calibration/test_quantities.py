@@ -8,7 +8,7 @@ import pytest
 from scipy.special import expit
 from scipy.stats import norm
 
-from epiclick.calibration.answers import LEVELS, VALUES
+from epiclick.calibration.answers import LEVELS, QUANTITIES, VALUES
 from epiclick.calibration.families import Family
 from epiclick.calibration.padded import fit_padded
 from epiclick.calibration.quantities import Questions
@@ -132,11 +132,7 @@ def test_relative_bias_has_the_width_of_the_posterior_that_is_asked_for(
 def test_a_model_sure_of_its_bias_is_not_asked_for_it(case: Case, model: EpistemicPBM) -> None:
     sure = EpistemicPBM(**SMALL)
     sure.fitted_ = without_uncertainty(model.fitted_)
-    assert set(Questions(sure, case, "robust").answers()) == {
-        "unseen_relevance",
-        "seen_relevance",
-        "click_probability",
-    }
+    assert set(Questions(sure, case, "robust").answers()) == set(QUANTITIES) - {"position_bias"}
 
 
 def test_answers_are_the_same_at_every_call(case: Case, model: EpistemicPBM) -> None:

@@ -80,7 +80,7 @@ def test_json_has_the_documented_keys_and_no_nan(right_answers, tiny: Family) ->
     one = [{"position_bias": right_answers(np.random.default_rng(2))}]
     found = table(one, tiny, 1.0)
     record = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert list(record) == ["table", "uniformity", "worlds", "seed", "shrink"]
+    assert list(record) == ["table", "uniformity", "orders", "worlds", "seed", "shrink"]
     assert list(record["table"][0])[:8] == [
         "quantity",
         "family",

@@ -265,3 +265,16 @@ def test_memory_does_not_grow_with_samples_times_items() -> None:
         tracemalloc.stop()
     assert found.samples.shape == (3, 3, samples)
     assert peak < 300e6 < items * samples * 8
+
+
+def test_members_span_the_gaussian_that_common_parts_are_drawn_from() -> None:
+    """Few as they are, their mean and covariance are those of the samples, and no value repeats."""
+    rng = np.random.default_rng(4)
+    expected = rng.normal(0, [1.0, 2.0], (6, 2)) @ np.array([[1.0, 0.5], [0.0, 1.0]])
+    drawn = sampling._spanned(expected, 4000, rng).reshape(-1, 2)
+    error = np.sqrt(np.cov(expected.T).diagonal() / len(drawn))
+    assert np.max(abs(drawn.mean(axis=0) - expected.mean(axis=0)) / error) < 4
+    np.testing.assert_allclose(
+        np.cov(drawn.T), np.cov(expected.T), rtol=4 * np.sqrt(2 / len(drawn))
+    )
+    assert len(np.unique(drawn)) == drawn.size

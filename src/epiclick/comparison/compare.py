@@ -96,6 +96,7 @@ def compare(
         [MEASURES[name] for name in measures],
         samples,
         rng,
+        members=bool(fitted.members),
     )
     seen, unknown = (
         _share(slots, mask[items.index]) for mask in (items.was_seen, items.is_unknown)

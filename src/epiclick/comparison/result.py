@@ -106,7 +106,7 @@ class Comparison:
         values = self.values
         seen, unseen = (contrast @ part[m] @ contrast for part in (values.seen, values.unseen))
         expected, by_bias = contrast @ values.expected[m], contrast @ values.by_bias[m]
-        between = expected.var(ddof=1) if len(expected) > 1 else 0.0
+        between = expected.var(ddof=int(values.members))
         explained = 0.0
         if between > 0 and by_bias.var() > 0:
             explained = float(np.corrcoef(expected, by_bias)[0, 1] ** 2)

@@ -23,9 +23,6 @@ from epiclick.models.averaging import matched_beta
 DRAWN = 512
 """Items that are drawn one by one."""
 
-MOST_MEMBERS = 50
-"""Draws of parameters up to which they are taken for the members of an ensemble."""
-
 
 @dataclass(frozen=True, eq=False)
 class ValueSamples:
@@ -37,6 +34,7 @@ class ValueSamples:
         by_bias: the same, had only position bias been drawn and relevance were at its mean.
         seen: (measures, rankers, rankers) covariance given the parameters, from items with clicks.
         unseen: the same, from all other items.
+        members: whether draws of parameters are members of an ensemble.
     """
 
     samples: np.ndarray
@@ -44,6 +42,7 @@ class ValueSamples:
     by_bias: np.ndarray
     seen: np.ndarray
     unseen: np.ndarray
+    members: bool = False
 
 
 def sample_values(
@@ -55,6 +54,8 @@ def sample_values(
     measures: Sequence[Measure],
     samples: int,
     rng: np.random.Generator,
+    *,
+    members: bool = False,
 ) -> ValueSamples:
     """Draw the values of all rankers.
 
@@ -65,8 +66,10 @@ def sample_values(
         moments: mean and variance of relevance, (draws, items) each, some items at a time.
         bias: (draws, contexts).
         measures: what values are.
-        samples: how many; draws of the parameters take turns, or span a Gaussian if they are few.
+        samples: how many; draws of the parameters take turns.
         rng: where they come from.
+        members: whether the draws are members of an ensemble. These few are not all that might have
+            come out: what they have in common is drawn from the Gaussian that they span.
     """
     coefficients = _Coefficients.of(slots, item, measures, len(was_seen), bias)
     rankers, draws = int(slots.ranker.max()) + 1, len(bias)
@@ -97,7 +100,8 @@ def sample_values(
             apart.append((c[:, :, one], mean[:, one], variance[:, one]))
     assert start == len(was_seen)
     within = -(-samples // draws)
-    values = _common(expected, within, rng) + _gaussian(spread, within, rng)
+    common = _spanned(expected, within, rng) if members and draws > 1 else expected
+    values = common + _gaussian(spread, within, rng)  # (within, draws, outputs)
     for c, mean, variance in apart:
         if np.any(variance > 0):
             drawn = matched_beta(mean, variance).sample(rng, within)  # (within, draws, items)
@@ -113,6 +117,7 @@ def sample_values(
         by_bias=by_bias.T.reshape(*shape, draws),
         seen=_blocks(by_kind[1], *shape),
         unseen=_blocks(by_kind[0], *shape),
+        members=members and draws > 1,
     )
 
 
@@ -179,19 +184,11 @@ class _Coefficients:
         return chosen
 
 
-def _common(expected: np.ndarray, within: int, rng: np.random.Generator) -> np.ndarray:
-    """(within, draws, outputs) of what (draws, outputs) expectations by draws of parameters tell.
-
-    The few members of an ensemble are not all that might have come out: their differences span the
-    Gaussian that these are drawn from.
-    """
-    draws = len(expected)
-    if draws == 1 or draws > MOST_MEMBERS:
-        return np.broadcast_to(expected, (within, *expected.shape))
-    mean = expected.mean(axis=0)
-    return mean + rng.standard_normal((within, draws, draws)) @ (expected - mean) / np.sqrt(
-        draws - 1
-    )
+def _spanned(expected: np.ndarray, within: int, rng: np.random.Generator) -> np.ndarray:
+    """(within, members, outputs) of the Gaussian with the members' mean and covariance."""
+    members, mean = len(expected), expected.mean(axis=0)
+    noise = rng.standard_normal((within, members, members))
+    return mean + noise @ (expected - mean) / np.sqrt(members - 1)
 
 
 def _gaussian(covariance: np.ndarray, within: int, rng: np.random.Generator) -> np.ndarray:
