@@ -9,8 +9,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 import epiclick as ec
 from epiclick.data.counts import ClickCounts
 from epiclick.fitting import fit_pbm
@@ -31,10 +29,10 @@ def timed(call: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - start, result
 
 
-def measure(counts: ClickCounts) -> dict[str, float]:
+def measure(counts: ClickCounts) -> dict[str, float | None]:
     """Seconds of fit and posterior, with compiling and without."""
     plan = replace(ec.EpistemicPBM()._plan(counts), posterior=None)
-    found: dict[str, float] = {"pairs": len(counts)}
+    found: dict[str, float | None] = {"pairs": len(counts)}
     for name in ("first", "again"):
         fit, fitted = timed(lambda: fit_pbm(plan, counts, progress=False))
         pairs = PairSet.of(counts, fitted.features.scaler, plan.training.batch_size)
@@ -44,7 +42,7 @@ def measure(counts: ClickCounts) -> dict[str, float]:
         found |= {f"fit_{name}": fit, f"posterior_{name}": step, f"ratio_{name}": step / fit}
     found["epochs"] = fitted.training.epochs
     found["gradient"] = posterior.gradient
-    found["pareto_k"] = np.nan if posterior.pareto_k is None else posterior.pareto_k
+    found["pareto_k"] = posterior.pareto_k
     return found
 
 
