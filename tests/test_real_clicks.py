@@ -72,7 +72,7 @@ def split_differences(counts: ec.ClickCounts, splits: int) -> dict[str, np.ndarr
 @pytest.mark.skipif(not COUNTS.exists(), reason="data/yandex-counts is not here")
 @pytest.mark.filterwarnings("ignore::epiclick.InputWarning")
 def test_halves_of_the_queries_differ_as_robust_intervals_say() -> None:
-    """A few of the hundred splits that docs/calibration tells of."""
+    """A few of the hundred splits that docs/limits.md tells of."""
     counts = ec.read_log(COUNTS, position_base=0, clip_clicks=True)
     differences = split_differences(counts, 4)
     held = {kind: np.mean(abs(values) < 1.645) for kind, values in differences.items()}
