@@ -34,6 +34,7 @@ def problem(displays: int, spread: float = 1.0) -> tuple[tuple, tuple]:
     return first, (moved, other * sure, (1 - other) * sure)
 
 
+# three times the spread passes what is trusted with variances up to 9 % off (1,000 displays)
 @pytest.mark.parametrize("spread", [1, 2])
 @pytest.mark.parametrize("displays", [0, 1, 8, 60, 1000, 1_000_000])
 def test_moments_are_those_of_the_quadrature(displays: int, spread: int) -> None:

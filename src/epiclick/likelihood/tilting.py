@@ -12,7 +12,9 @@ and relevance given the clicks has the probabilities p_n t_n, rescaled. No node 
 and all is of the size of a change, so that float32 does: a tenth of the time of the quadrature.
 
 Parameters that are far off move relevance away from the nodes, or between two of them. Then few
-nodes have all the probability, or those at the ends have some, and the quadrature is needed.
+nodes have all the probability, or those at the ends have some, and the quadrature is needed. That
+check is not perfect: where theta moved by 0.9 logits (standard deviation) and pairs had 1,000
+displays, variances that it let pass were off by up to 9 %; by 3 % at 0.6 logits.
 """
 
 from typing import NamedTuple
