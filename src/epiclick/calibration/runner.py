@@ -13,6 +13,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import get_context
+from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 from typing import Any
 
@@ -144,11 +145,18 @@ def _run_apart(
     groups: Sequence[Sequence[Task]], folder: Path, jobs: int, advance: Callable[[], None]
 ) -> None:
     """The same on several processes."""
+    context = get_context("spawn")
+    queue = context.SimpleQueue()
+    shares = _shares_of_cores(jobs)
+    for share in shares:
+        queue.put(share)
     pool = ProcessPoolExecutor(
-        jobs, mp_context=get_context("spawn"), initializer=_start_worker, initargs=(str(folder),)
+        jobs, mp_context=context, initializer=_start_worker, initargs=(str(folder), queue)
     )
     try:
-        for done in as_completed([pool.submit(run_world, group, folder) for group in groups]):
+        with _threads(max(len(share) for share in shares)):
+            submitted = [pool.submit(run_world, group, folder) for group in groups]
+        for done in as_completed(submitted):
             done.result()
             advance()
     except BrokenProcessPool as error:
@@ -161,9 +169,35 @@ def _run_apart(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _start_worker(folder: str) -> None:
+def _shares_of_cores(jobs: int) -> list[set[int]]:
+    """Cores for each process, which makes as many threads; more would be in each other's way."""
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
+    return [set(cores[job::jobs]) or {cores[job % len(cores)]} for job in range(jobs)]
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """Processes started meanwhile multiply matrices in so many threads, unless told otherwise.
+
+    That is read when numpy is imported, which is before a process could set it for itself.
+    """
+    name = "OPENBLAS_NUM_THREADS"
+    if name in os.environ:
+        yield
+        return
+    os.environ[name] = str(count)
+    try:
+        yield
+    finally:
+        del os.environ[name]
+
+
+def _start_worker(folder: str, shares: "SimpleQueue[set[int]]") -> None:
     """Leave Ctrl-C to the parent, and share compiled programs; runs before jax is imported."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    cores = shares.get()
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, cores)
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(folder, PROGRAMS).absolute()))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 
