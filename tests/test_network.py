@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from epiclick.network import apply_mlp, init_mlp
+from epiclick.network import apply_mlp, given_to_last, init_mlp, wide_last
 
 
 def by_hand(layers, row):
@@ -62,3 +62,27 @@ def test_the_generator_decides():
 def test_a_network_needs_inputs_and_outputs():
     with pytest.raises(ValueError, match="at least an input and an output"):
         init_mlp(np.random.default_rng(0), (3,))
+
+
+def test_a_wide_last_layer_is_given_all_units_and_changes_nothing_at_first() -> None:
+    rng = np.random.default_rng(3)
+    narrow = init_mlp(rng, (3, 5, 4, 2))
+    wide = wide_last(narrow)
+    x = rng.standard_normal((7, 3)).astype(np.float32)
+    assert wide[-1][0].shape == (3 + 5 + 4, 2)
+    np.testing.assert_allclose(apply_mlp(wide, x), apply_mlp(narrow, x), rtol=1e-6)
+
+    (first, _), (second, _), _ = narrow
+    one = np.maximum(x @ first, 0)
+    two = np.maximum(one @ second, 0)
+    weight = rng.standard_normal((12, 2)).astype(np.float32)
+    expected = np.concatenate([x, one, two], axis=1) @ weight + 0.5
+    found = apply_mlp((*narrow[:-1], (weight, np.full(2, 0.5, np.float32))), x)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        np.concatenate(given_to_last(narrow[:-1], x, 12), axis=1),
+        np.concatenate([x, one, two], axis=1),
+        rtol=1e-6,
+    )
+    (last,) = given_to_last(narrow[:-1], x, 4)
+    np.testing.assert_allclose(last, two, rtol=1e-6)

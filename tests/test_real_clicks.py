@@ -65,7 +65,7 @@ def split_differences(counts: ec.ClickCounts, splits: int) -> dict[str, np.ndarr
         free = len(counts.contexts) - 1
         for kind, differences in found.items():
             variance = sum(np.diag(getattr(half, kind))[:free] for half in halves)
-            differences.append((one.mode - other.mode)[:free] / np.sqrt(variance))
+            differences.append((one.mean - other.mean)[:free] / np.sqrt(variance))
     return {kind: np.array(differences) for kind, differences in found.items()}
 
 

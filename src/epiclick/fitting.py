@@ -57,6 +57,7 @@ class Plan:
         shapes: number and size of the batches of training and held-out pairs, where fits to several
             logs are to share compiled programs.
         known: position bias known from elsewhere.
+        wide: whether the network's last layer, whose posterior is found, takes all others' units.
     """
 
     kind: str
@@ -71,6 +72,7 @@ class Plan:
     posterior: ThetaPosterior | None = None
     shapes: tuple[Shapes, Shapes | None] | None = None
     known: KnownBias | None = None
+    wide: bool = False
 
 
 def fit_pbm(
@@ -260,7 +262,7 @@ def _start(plan: Plan, train: ClickCounts, width: int, network: int = 0) -> Para
         layers = init_exposure(width, outputs=outputs, mean=mean)
     else:
         rng = np.random.default_rng([plan.training.seed, 0, *([network] if network else [])])
-        layers = init_relevance(rng, width, plan.hidden, outputs=outputs, mean=mean)
+        layers = init_relevance(rng, width, plan.hidden, outputs=outputs, mean=mean, wide=plan.wide)
     return Parameters(layers, position)
 
 

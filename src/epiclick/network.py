@@ -35,15 +35,35 @@ def init_mlp(rng: np.random.Generator, sizes: Sequence[int]) -> Layers[np.ndarra
 def apply_mlp(layers: Layers[Array], x: Array) -> Array:
     """ReLU network with a linear last layer: (..., inputs) -> (..., outputs).
 
-    Written with operators only, so that numpy and jax arrays (traced ones too) both work.
+    The last layer is given the last hidden units or, if it takes more, the inputs and the units of
+    all hidden layers. Written with operators only, so that numpy and jax arrays (traced ones too)
+    both work.
     """
-    last_weight, last_bias = layers[-1]
-    return apply_hidden(layers[:-1], x) @ last_weight + last_bias
+    weight, bias = layers[-1]
+    given = given_to_last(layers[:-1], x, len(weight))
+    start, total = 0, bias
+    for part in given:
+        stop = start + part.shape[-1]
+        total = total + part @ weight[start:stop]
+        start = stop
+    return total
 
 
-def apply_hidden(layers: Layers[Array], x: Array) -> Array:
-    """What the last layer is given: (..., inputs) -> (..., units of the last hidden layer)."""
-    for weight, bias in layers:
+def given_to_last(hidden: Layers[Array], x: Array, width: int) -> list[Array]:
+    """What a last layer of `width` inputs is given, one array (..., units) for each layer."""
+    outputs = [x]
+    for weight, bias in hidden:
         x = x @ weight + bias
         x = x * (x > 0)
-    return x
+        outputs.append(x)
+    return outputs[-1:] if x.shape[-1] == width else outputs
+
+
+def wide_last(layers: Layers[np.ndarray]) -> Layers[np.ndarray]:
+    """The same network with a last layer that takes all others' units, too, at first times 0."""
+    *hidden, (weight, bias) = layers
+    more = sum(len(each) for each, _ in hidden)
+    return (
+        *hidden,
+        (np.concatenate([np.zeros((more, weight.shape[1]), weight.dtype), weight]), bias),
+    )

@@ -49,7 +49,7 @@ def epistemic_plan(model: "EpistemicPBM", counts: ClickCounts) -> Plan:
         require_numpyro()
     objective = EpistemicObjective(estimator, float(model.entropy), anchor, model.samples)
     plan = _plan(model, objective, "point" if point else "beta", anchor, counts)
-    return replace(plan, posterior=model.theta_posterior if point else None)
+    return replace(plan, posterior=model.theta_posterior if point else None, wide=point)
 
 
 def pointwise_plan(model: "PointwisePBM", counts: ClickCounts) -> Plan:

@@ -91,7 +91,7 @@ def test_chains_are_run_when_asked_for(
     posterior = load(tmp_path / "model").fitted_.posterior
     assert posterior is not None
     for k, row in enumerate(rows["position_bias"][1:]):
-        assert row["low"] == row["high"] == pytest.approx(expit(posterior.mode[k] + 0.5))
+        assert row["low"] == row["high"] == pytest.approx(expit(posterior.mean[k] + 0.5))
     refused = epiclick(*given, "--out", tmp_path / "other", "--theta-posterior", "guess")
     assert refused.code == 2
     words = " ".join(refused.err.replace("│", " ").split())

@@ -101,7 +101,7 @@ def logs(
     sd = np.sqrt(np.diag(model.posterior.robust))
     assert shown.feature_row is not None
     for _ in range(times):
-        vector = model.posterior.mode + sd * rng.standard_normal(len(sd))
+        vector = model.posterior.mean + sd * rng.standard_normal(len(sd))
         truth = from_vector(model.parameters, model.anchor, vector)
         theta = np.r_[1.0, expit(truth.position.logit[1:])]
         zeta = rng.beta(*relevance_by(truth, world))[shown.feature_row]

@@ -50,7 +50,7 @@ def test_a_posterior_that_is_no_gaussian_is_told_with_the_remedy(
     assert any("theta_posterior='nuts'" in words for words in found.records["words"]) == noted
     assert any("theta_posterior='nuts'" in words for words in found.warnings) == warned
     # chains need no Gaussian
-    drawn = replace(fitted.posterior, samples=fitted.posterior.mode[None])
+    drawn = replace(fitted.posterior, samples=fitted.posterior.mean[None])
     sampled = check_fit(replace(fitted, posterior=drawn), counts, 0.9)
     assert "nuts'" not in " ".join([*sampled.records["words"], *sampled.warnings])
     assert sampled.records["posterior"]["how"] == "nuts"

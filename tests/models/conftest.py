@@ -124,7 +124,7 @@ def with_posterior() -> FittedPBM:
         parameters=from_vector(own, 1, mode),
         anchor=1,
         posterior=ParameterPosterior(
-            mode=mode,
+            mean=mode,
             bayes=factor @ factor.T,
             robust=few @ few.T,
             pareto_k=0.1 + 0.2,

@@ -108,7 +108,9 @@ def test_networks_say_what_each_alone_would(ensemble: bool) -> None:
 def test_a_body_that_draws_share_is_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = []
     monkeypatch.setattr(
-        averaging, "apply_hidden", lambda layers, x: runs.append(1) or x @ layers[0][0]
+        averaging,
+        "given_to_last",
+        lambda layers, x, width: runs.append(width) or [x @ layers[0][0]],
     )
     x = np.zeros((3, FEATURES), np.float32)
     for fitted, expected in ((by_features(), 1), (with_members(by_features()), 5)):

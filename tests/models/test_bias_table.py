@@ -45,7 +45,7 @@ def draws_of(fitted: FittedPBM, kind: str) -> np.ndarray:
     """(draws, positions) theta from the Gaussian of the logits."""
     assert fitted.posterior is not None
     rng = np.random.default_rng(1)
-    drawn = rng.multivariate_normal(fitted.posterior.mode, getattr(fitted.posterior, kind), DRAWS)
+    drawn = rng.multivariate_normal(fitted.posterior.mean, getattr(fitted.posterior, kind), DRAWS)
     free = POSITIONS - (fitted.anchor is not None)
     theta = expit(drawn[:, :free])
     return theta if fitted.anchor is None else np.insert(theta, fitted.anchor, 1.0, axis=1)
@@ -119,7 +119,7 @@ def test_samples_by_chains_are_shown_for_bayes_alone() -> None:
     posterior = fitted.posterior
     assert posterior is not None
     rng = np.random.default_rng(3)
-    skewed = posterior.mode + rng.gamma(1.0, size=(999, len(posterior.mode)))  # nothing like it
+    skewed = posterior.mean + rng.gamma(1.0, size=(999, len(posterior.mean)))  # nothing like it
     drawn = replace(fitted, posterior=replace(posterior, samples=skewed))
     table = position_bias_table(drawn, 0.9, "bayes")
     theta = expit(skewed[:, :3])
@@ -133,7 +133,7 @@ def test_samples_by_chains_are_shown_for_bayes_alone() -> None:
         )
     free = correlated(None)
     assert free.posterior is not None
-    skewed = free.posterior.mode + rng.gamma(1.0, size=(999, len(free.posterior.mode)))
+    skewed = free.posterior.mean + rng.gamma(1.0, size=(999, len(free.posterior.mean)))
     drawn = replace(free, posterior=replace(free.posterior, samples=skewed))
     table = position_bias_table(drawn, 0.9, "bayes")
     ratio = expit(skewed[:, :4]) / expit(skewed[:, :1])

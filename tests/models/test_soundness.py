@@ -140,13 +140,13 @@ NEGATIVE = np.diag(np.r_[np.ones(SIZE - 1), -1e-6])
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"mode": np.zeros(SIZE + 1)}, r"posterior.mode has shape \(14,\), not \(13,\)"),
+        ({"mean": np.zeros(SIZE + 1)}, r"posterior.mean has shape \(14,\), not \(13,\)"),
         ({"bayes": np.eye(SIZE - 1)}, r"posterior.bayes has shape \(12, 12\), not \(13, 13\)"),
         ({"robust": np.ones(SIZE)}, r"posterior.robust has shape \(13,\)"),
         ({"samples": np.zeros((0, SIZE))}, r"posterior.samples has shape \(0, 13\)"),
         ({"samples": np.array(1.0)}, r"posterior.samples has shape \(\)"),
         ({"samples": np.full((2, SIZE), np.nan)}, "posterior.samples must be finite.*26 values"),
-        ({"mode": np.zeros(SIZE, int)}, "posterior.mode is int64"),
+        ({"mean": np.zeros(SIZE, int)}, "posterior.mean is int64"),
         ({"bayes": np.full((SIZE, SIZE), np.inf)}, "posterior.bayes must be finite"),
         ({"bayes": SKEW}, "posterior.bayes is not symmetric"),
         ({"robust": NEGATIVE}, "posterior.robust is no covariance"),

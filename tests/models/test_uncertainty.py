@@ -68,7 +68,7 @@ def test_draws_come_from_the_kind_that_is_asked_for() -> None:
 def test_samples_by_chains_are_drawn_from_for_bayes() -> None:
     fitted = by_ids()
     assert fitted.posterior is not None
-    samples = fitted.posterior.mode + np.arange(7)[:, None]
+    samples = fitted.posterior.mean + np.arange(7)[:, None]
     fitted = replace(fitted, posterior=replace(fitted.posterior, samples=samples))
     shifts = [
         to_vector(draw, 0)[0] - samples[0, 0] for draw in parameter_draws(fitted, 200, kind="bayes")

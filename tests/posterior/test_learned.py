@@ -19,7 +19,7 @@ def fit(mode: list[float], sd: list[float], anchor: int | None = 0) -> Any:
     """What is asked of a fitted model."""
     # a last layer follows position bias
     size = [*sd, 0.1, 0.1]
-    posterior = SimpleNamespace(mode=np.array([*mode, 0.0, 0.0]), robust=np.diag(np.square(size)))
+    posterior = SimpleNamespace(mean=np.array([*mode, 0.0, 0.0]), robust=np.diag(np.square(size)))
     return SimpleNamespace(contexts=CONTEXTS, anchor=anchor, posterior=posterior)
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from epiclick.posterior.mode import SETTLED, find_mode, inverse
+from epiclick.posterior.mode import SETTLED, _mended, find_mode, inverse
 
 from .small_worlds import density_of, with_features, world
 
@@ -28,11 +28,51 @@ def test_a_bad_start_leads_to_the_mode_that_scipy_finds(features: bool) -> None:
             method="BFGS",
             options={"gtol": 1e-5},
         )
-    assert np.abs(mode.curvature.gradient).max() < SETTLED == 1e-6
-    assert np.all(np.linalg.eigvalsh(mode.curvature.hessian) < 0)
-    sd = np.sqrt(np.diag(np.linalg.inv(-mode.curvature.hessian)))
+    gradient, hessian = mode.curvature.gradient, mode.curvature.hessian
+    assert np.all(np.linalg.eigvalsh(hessian) < 0)
+    assert gradient @ np.linalg.solve(-hessian, gradient) < SETTLED**2 == 1e-6
+    sd = np.sqrt(np.diag(np.linalg.inv(-hessian)))
     for other in (near.vector, found.x):
         np.testing.assert_allclose((mode.vector - other) / sd, 0, atol=1e-3)
+
+
+def test_a_sample_of_the_pairs_guides_to_the_same_mode(monkeypatch) -> None:
+    from epiclick.posterior import mode
+
+    with jax.enable_x64(True):
+        density = density_of(with_features(world(4000, (1.0, 0.6, 0.3))))
+        whole = find_mode(density, np.zeros(12))
+        monkeypatch.setattr(mode, "SAMPLE", 500)
+        some, factor = density.sample(500, 0)
+        assert (len(some.pairs.batches.counts), factor) == (500, 8.0)
+        guided = find_mode(density, np.zeros(12))
+    sd = np.sqrt(np.diag(np.linalg.inv(-whole.curvature.hessian)))
+    assert np.any(whole.vector != guided.vector)
+    np.testing.assert_allclose((whole.vector - guided.vector) / sd, 0, atol=2 * SETTLED)
+
+
+def test_cheap_slopes_are_those_of_the_curvature_and_point_uphill() -> None:
+    rng = np.random.default_rng(4)
+    with jax.enable_x64(True):
+        for most in (2, 40, 2000):
+            density = density_of(with_features(world(300, (1.0, 0.6, 0.3), most=most)))
+            vector = rng.normal(0, 0.5, 12)
+            value, gradient = density.slope(vector)
+            exact = density.curvature(vector)
+            sd = np.sqrt(np.diag(inverse(-exact.hessian)))
+            assert value == pytest.approx(exact.value, abs=1e-3)
+            np.testing.assert_allclose(gradient * sd, exact.gradient * sd, atol=1e-3)
+
+
+def test_a_mended_inverse_turns_the_change_of_the_gradient_into_the_step() -> None:
+    rng = np.random.default_rng(5)
+    square = rng.normal(size=(6, 6))
+    spread, moved = square @ square.T, rng.normal(size=6)
+    bent = moved + 0.1 * rng.normal(size=6)
+    mended = _mended(spread, moved, bent)
+    np.testing.assert_allclose(mended @ bent, moved, atol=1e-12)
+    np.testing.assert_allclose(mended, mended.T, atol=1e-12)
+    assert np.all(np.linalg.eigvalsh(mended) > 0)
 
 
 def test_a_mode_stays_where_it_is() -> None:

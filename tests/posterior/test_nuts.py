@@ -12,6 +12,7 @@ from epiclick.data.counts import ClickCounts
 from epiclick.errors import InputError, InputWarning
 from epiclick.pbm import EpistemicPBM
 from epiclick.posterior import nuts
+from epiclick.posterior.mean import posterior_mean
 from epiclick.posterior.mode import find_mode
 from epiclick.posterior.nuts import log_prior, sample, whole_log_density
 from epiclick.posterior.position import covariances, make_density
@@ -36,12 +37,13 @@ def two_positions() -> ClickCounts:
 
 
 def gaussian_and_chains(density, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mode, standard deviations by Laplace, samples by chains."""
+    """Mean and standard deviations by Laplace, samples by chains."""
     with jax.enable_x64(True):
         mode = find_mode(density, np.zeros(size))
         bayes, _ = covariances(mode, density.prior)
+        mean = posterior_mean(density, mode.vector, bayes, seed=0)
         drawn = sample(density, mode.vector, bayes, 0, samples=800, chains=2, warmup=150)
-    return mode.vector, np.sqrt(np.diag(bayes)), drawn
+    return mean, np.sqrt(np.diag(bayes)), drawn
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ import numpy as np
 
 from epiclick.likelihood.pairs import PairBatch, pair_log_likelihoods
 from epiclick.models.relevance import betas_of
-from epiclick.network import apply_hidden
+from epiclick.network import given_to_last
 from epiclick.posterior.density import Density
 
 WARMUP = 30  # moves before the first draw
@@ -58,7 +58,8 @@ def _held(density: Density) -> tuple[np.ndarray, PairBatch]:
     """What the last layer is given of each pair, (pairs, units + 1), and all clicks."""
     ((inputs, batch),) = density.pairs.epoch()
     assert density.anchor == 0
-    hidden = apply_hidden(density.body, inputs).astype(np.float64)
+    hidden = np.concatenate(given_to_last(density.body, inputs, density.width), axis=1)
+    hidden = hidden.astype(np.float64)
     return np.concatenate([hidden, np.ones((len(hidden), 1))], axis=1), batch
 
 

@@ -71,7 +71,7 @@ def _posterior(world: OwnWorld) -> tuple[np.ndarray, np.ndarray, "Density"]:
     shared = stage()
     own = density(world.counts, shared)
     _, found = find_posterior(own.pairs, shared.start, ANCHOR, seed=world.seed)
-    return found.mode, found.bayes, own
+    return found.mean, found.bayes, own
 
 
 WAYS: Mapping[str, Callable[[OwnWorld, np.random.Generator], np.ndarray]] = {

@@ -21,7 +21,7 @@ from epiclick.data.scaler import FeatureScaler
 from epiclick.models.parameters import Parameters
 from epiclick.models.position import PointLookup
 from epiclick.models.relevance import betas_of
-from epiclick.network import apply_hidden, init_mlp
+from epiclick.network import given_to_last, init_mlp
 
 if TYPE_CHECKING:
     from epiclick.posterior.density import Density
@@ -103,7 +103,7 @@ def stage() -> Stage:
     body = init_mlp(rng, (family.features, HIDDEN))
     last = np.zeros((HIDDEN, 2)), np.zeros(2)
     start = Parameters((*body, last), PointLookup(np.zeros(POSITIONS)))
-    hidden = apply_hidden(body, scaler.transform(matrix)).astype(np.float64)
+    (hidden,) = given_to_last(body, scaler.transform(matrix), HIDDEN)
     # every query has as many pages, so that no item has many displays, and programs stay small
     ranked = rng.random((pages, family.docs)).argsort(axis=1)[:, :POSITIONS]
     row = (np.arange(pages)[:, None] % family.queries * family.docs + ranked).ravel()
@@ -116,7 +116,7 @@ def stage() -> Stage:
         start,
         features,
         scaler,
-        np.concatenate([hidden, np.ones((pairs, 1))], axis=1),
+        np.concatenate([hidden.astype(np.float64), np.ones((pairs, 1))], axis=1),
         row,
         position,
         np.empty(0),

@@ -9,7 +9,7 @@ from epiclick.models.parameters import Parameters, from_arrays, to_arrays
 from epiclick.models.seal import ITEMS, MEMBERS, POSTERIOR, QUERIES, WEIGHTS
 
 ITEM_NUMBERS = ("alpha", "beta", "low", "high")
-POSTERIOR_ARRAYS = ("mode", "bayes", "robust")
+POSTERIOR_ARRAYS = ("mean", "bayes", "robust")
 
 Arrays = dict[str, np.ndarray]
 

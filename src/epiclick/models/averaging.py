@@ -21,7 +21,7 @@ from epiclick.models.parameters import Parameters
 from epiclick.models.position import PointLookup, position_betas, position_points
 from epiclick.models.quantiles import HIGHEST, LOWEST, At, as_logit, logit_quantile
 from epiclick.models.relevance import betas_of, probability
-from epiclick.network import Layers, apply_hidden
+from epiclick.network import Layers, given_to_last
 
 LEAST_MEAN = 1e-290  # a mean nearer to 0 leaves no room for a small alpha
 MOST_CONFIDENCE = 1e15  # a Beta this narrow is a point in float64
@@ -131,7 +131,8 @@ def _outputs(networks: Sequence[Layers], x: np.ndarray) -> np.ndarray:
         groups.setdefault(body, []).append(i)
     outputs = np.empty((len(networks), len(x), len(networks[0][-1][1])))
     for group in groups.values():
-        inputs = apply_hidden(networks[group[0]][:-1], x)
+        first = networks[group[0]]
+        inputs = np.concatenate(given_to_last(first[:-1], x, len(first[-1][0])), axis=-1)
         weight, bias = (
             np.concatenate([networks[i][-1][part] for i in group], axis=-1) for part in (0, 1)
         )

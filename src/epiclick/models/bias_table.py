@@ -110,7 +110,7 @@ def _logits(fitted: FittedPBM, kind: str) -> tuple[np.ndarray, np.ndarray, float
     centre, covariance = np.full(contexts, np.inf), np.zeros((contexts, contexts))
     if fitted.posterior is not None:
         own = getattr(fitted.posterior, kind)[: len(free), : len(free)]
-        mode, freedom = fitted.posterior.mode[: len(free)], np.inf
+        mode, freedom = fitted.posterior.mean[: len(free)], np.inf
     else:
         each = np.array([np.asarray(m.position[0], float)[free] for m in fitted.members])
         own = np.cov(each, rowvar=False).reshape(len(free), len(free))

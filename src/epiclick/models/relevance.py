@@ -26,14 +26,20 @@ from typing import Any
 
 import numpy as np
 
-from epiclick.network import Layers, apply_mlp, init_mlp
+from epiclick.network import Layers, apply_mlp, init_mlp, wide_last
 
 START_CONFIDENCE = 1.0
 """First raw confidence of relevance: |x| + 1 has a kink at 0, from which it should start away."""
 
 
 def init_relevance(
-    rng: np.random.Generator, features: int, hidden: Sequence[int], *, outputs: int, mean: float
+    rng: np.random.Generator,
+    features: int,
+    hidden: Sequence[int],
+    *,
+    outputs: int,
+    mean: float,
+    wide: bool = False,
 ) -> Layers[np.ndarray]:
     """First layers of a relevance network, whose outputs start around the given mean.
 
@@ -43,9 +49,11 @@ def init_relevance(
         hidden: units of the hidden layers.
         outputs: 2 for a Beta, 1 for a point.
         mean: relevance to start from, strictly between 0 and 1.
+        wide: whether the last layer is given the features and all hidden units.
     """
     *body, (weight, _) = init_mlp(rng, (features, *hidden, outputs))
-    return (*body, (weight, _first_bias(mean)[:outputs]))
+    layers = (*body, (weight, _first_bias(mean)[:outputs]))
+    return wide_last(layers) if wide else layers
 
 
 def init_exposure(contexts: int, *, outputs: int, mean: float) -> Layers[np.ndarray]:

@@ -74,19 +74,22 @@ def _feature_problems(features: FeatureSpec) -> Iterator[Problem]:
 def _network_problems(fitted: FittedPBM) -> Iterator[Problem]:
     """Layers take what the one before gives, from the first inputs to the outputs of the kind.
 
-    The first inputs are the features, or without any the shares of displays in each context.
+    The first inputs are the features, or without any the shares of displays in each context. The
+    last layer may take the units of all others and the first inputs.
     """
     outputs, lookups = KINDS[fitted.kind]
     width = len(fitted.contexts) if fitted.features is None else len(fitted.features.names)
+    last, all_units = len(fitted.parameters.layers) - 1, width
     for i, (weight, bias) in enumerate(fitted.parameters.layers):
         if np.ndim(weight) != 2 or np.shape(bias) != np.shape(weight)[1:]:
             yield Problem(
                 f"layer {i} has weights of shape {np.shape(weight)} and biases of {np.shape(bias)}"
             )
             return
-        if len(weight) != width:
+        if len(weight) != width and not (i == last and len(weight) == all_units):
             yield Problem(f"layer {i} takes {len(weight)} inputs, but is given {width}")
         width = len(bias)
+        all_units += width
     if not fitted.parameters.layers:
         yield Problem("the network has no layers")
     elif width != outputs:

@@ -27,17 +27,18 @@ class ParameterPosterior:
     the last layer's weights (row by row) and biases.
 
     Attributes:
-        mode: (size,) most probable parameters, those the model predicts with.
-        bayes: (size, size) covariance if clicks follow the model.
+        mean: (size,) expected parameters, those the model predicts with.
+        bayes: (size, size) covariance if clicks follow the model, from the curvature at the mode.
         robust: (size, size) covariance from the differences between queries, whether they do or
             not.
-        pareto_k: shape of the tail of the importance weights of the Gaussian; above 0.7 it is no
-            good description of the posterior. None where nothing was drawn.
+        pareto_k: shape of the tail of the importance weights of position bias drawn from the
+            Gaussian; above 0.7 it is no good description of the posterior. None where nothing was
+            drawn.
         gradient: largest partial derivative of the log density at the mode.
         samples: (samples, size) draws of the posterior by Markov chains, if they were asked for.
     """
 
-    mode: np.ndarray
+    mean: np.ndarray
     bayes: np.ndarray
     robust: np.ndarray
     pareto_k: float | None
@@ -109,7 +110,7 @@ def parameter_draws(
     if posterior.samples is not None and kind == "bayes":
         vectors = posterior.samples[rng.integers(len(posterior.samples), size=count)]
     else:
-        vectors = mirrored_draws(posterior.mode, getattr(posterior, kind), count, rng)
+        vectors = mirrored_draws(posterior.mean, getattr(posterior, kind), count, rng)
     return [from_vector(own, fitted.anchor, vector) for vector in vectors]
 
 

@@ -54,6 +54,7 @@ def pair_curvature(
     raw: jax.Array,
     clicks: jax.Array,
     unclicked: jax.Array,
+    nodes: int = NODES,
 ) -> PairCurvature:
     """Log-likelihood of pairs with its first and second derivatives.
 
@@ -64,9 +65,10 @@ def pair_curvature(
         raw: (pairs, 2) raw outputs of the network.
         clicks: (pairs, contexts).
         unclicked: (pairs, contexts).
+        nodes: of the quadrature.
     """
     alpha, beta = betas_of(raw[:, 0], raw[:, 1], jnp, smooth=True)
-    at = posterior_nodes(rest, alpha, beta, clicks, unclicked, NODES)
+    at = posterior_nodes(rest, alpha, beta, clicks, unclicked, nodes)
     t, r = theta[free], rest[free]
     seen = at.zeta / (at.other + r[:, None, None] * at.zeta)  # zeta / (1 - theta zeta)
     missed = unclicked[:, free].T[:, None]  # (f, 1, pairs)

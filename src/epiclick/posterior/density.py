@@ -11,7 +11,7 @@ wide the layer is, and all of the Hessian is put together from them (`curvature.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -26,13 +26,16 @@ from epiclick.likelihood.tilting import tilted
 from epiclick.models.position import PointLookup, position_points
 from epiclick.models.relevance import betas_of, exposure
 from epiclick.models.uncertainty import free_contexts
-from epiclick.network import Layers, apply_hidden
+from epiclick.network import Layers, given_to_last
 from epiclick.posterior.curvature import pair_curvature
 from epiclick.posterior.prior import Prior
 from epiclick.training.pairset import PairSet
 
 CHUNK = 2_048
 """Pairs at a time, in logs of all sizes, so that programs compile once."""
+
+NODES_OF_SLOPE = 24
+"""Of the quadrature, where a step on the way to the mode is looked for: half the time."""
 
 MOST_CLUSTERS = 20_000
 """Groups of queries whose scores are kept apart; more queries share groups, which is as valid."""
@@ -82,6 +85,7 @@ class Density:
         contexts: number of contexts.
         anchor: the context whose bias is 1, or None.
         prior: of the vector.
+        width: inputs of the last layer.
     """
 
     pairs: PairSet
@@ -89,6 +93,7 @@ class Density:
     contexts: int
     anchor: int | None
     prior: Prior
+    width: int
 
     def value(self, vectors: np.ndarray) -> np.ndarray:
         """Log density of each of (draws, size) vectors, up to the same constant: (draws,)."""
@@ -114,17 +119,40 @@ class Density:
             total += factor[1:] - factor[0] + moved.sum(axis=1)
         return total
 
+    def slope(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
+        """Log density and its gradient (size,), from fewer nodes than `curvature` takes."""
+        value, gradient = self.prior.log_density(vector), self.prior.gradient(vector)
+        for chunk in self.chunks():
+            more, own = _slope(self.anchor, vector, self.body, *chunk[1:])
+            value, gradient = value + float(more), gradient + np.asarray(own)
+        return value, gradient
+
     def curvature(self, vector: np.ndarray) -> Curvature:
         """Log density with first and second derivatives, and scores by groups of queries."""
         value, hessian = self.prior.log_density(vector), self.prior.hessian(vector)
         scores = np.zeros((self._cluster.max() + 1, len(vector)))
+        free = len(vector) - 2 * (self.width + 1)
         for chunk in self.chunks():
-            more, own, bend = _curvature(self.anchor, vector, self.body, *chunk[1:])
-            value, hessian = value + float(more), hessian + np.asarray(bend)
-            shown = chunk.pairs >= 0
-            np.add.at(scores, self._cluster[chunk.pairs[shown]], np.asarray(own)[shown])
+            at = _curvature(self.anchor, vector, self.body, *chunk[1:])
+            more, by_logit, by_raw, given, bend = (np.asarray(part) for part in at)
+            value, hessian = value + float(more), hessian + bend
+            cluster, order, starts = _grouped(self._cluster[chunk.pairs[chunk.pairs >= 0]])
+            scores[cluster, :free] += np.add.reduceat(by_logit[order], starts)
+            for output in range(2):
+                by_layer = given[order] * by_raw[order, output, None]
+                scores[cluster, free + output :: 2] += np.add.reduceat(by_layer, starts)
         gradient = scores.sum(axis=0) + self.prior.gradient(vector)
         return Curvature(value, gradient, hessian, scores)
+
+    def sample(self, most: int, seed: int) -> tuple["Density", float]:
+        """The density given at most so many of the pairs, and how many of all each stands for."""
+        counts, inputs = self.pairs.batches.counts, self.pairs.inputs
+        if len(counts) <= most:
+            return self, 1.0
+        chosen = np.random.default_rng([seed, 7]).choice(len(counts), most, replace=False)
+        scaler = None if inputs is None else inputs.scaler
+        some = PairSet.of(counts.subset(np.sort(chosen)), scaler, most)
+        return replace(self, pairs=some), len(counts) / most
 
     @cached_property
     def _cluster(self) -> np.ndarray:
@@ -152,11 +180,19 @@ def query_clusters(counts: ClickCounts) -> np.ndarray:
     return query % MOST_CLUSTERS
 
 
+def _grouped(cluster: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Clusters that occur, an order in which each is in one piece, and where the pieces start."""
+    order = np.argsort(cluster, kind="stable")
+    occurring, starts = np.unique(cluster[order], return_index=True)
+    return occurring, order, starts
+
+
 def mean_square_inputs(density: Density) -> np.ndarray:
     """(units,) mean square of what the last layer is given, over the pairs."""
     total, count = 0.0, 0
     for chunk in density.chunks():
-        hidden = np.asarray(apply_hidden(density.body, chunk.inputs), np.float64)
+        hidden = np.concatenate(given_to_last(density.body, chunk.inputs, density.width), axis=1)
+        hidden = hidden.astype(np.float64)
         shown = chunk.pairs >= 0
         total, count = total + np.square(hidden[shown]).sum(axis=0), count + shown.sum()
     return np.asarray(total) / count
@@ -169,9 +205,10 @@ def unpack(
     free = free_contexts(contexts, anchor)
     logit = jnp.zeros(contexts).at[free].set(vector[: len(free)])
     theta, rest = position_points(PointLookup(logit), anchor, jnp)
-    hidden = apply_hidden(body, inputs).astype(jnp.float64)
-    given = jnp.concatenate([hidden, jnp.ones((len(hidden), 1))], axis=1)
-    return theta, rest, given, vector[len(free) :].reshape(given.shape[1], -1)
+    layer = vector[len(free) :].reshape(-1, 2)
+    hidden = [h.astype(jnp.float64) for h in given_to_last(body, inputs, len(layer) - 1)]
+    given = jnp.concatenate([*hidden, jnp.ones((len(inputs), 1))], axis=1)
+    return theta, rest, given, layer
 
 
 @jax.jit(static_argnums=0)
@@ -217,6 +254,24 @@ def _shapes(
 
 
 @jax.jit(static_argnums=0)
+def _slope(
+    anchor: int | None,
+    vector: jax.Array,
+    body: Layers[jax.Array],
+    inputs: jax.Array,
+    clicks: jax.Array,
+    unclicked: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+    """Log-likelihood of the pairs and its gradient (size,); nothing else of `own` is worked out."""
+    theta, rest, given, layer = unpack(anchor, clicks.shape[1], vector, body, inputs)
+    free = free_contexts(clicks.shape[1], anchor)
+    at = (theta, rest, free, given @ layer, clicks, unclicked)
+    own = pair_curvature(*at, nodes=NODES_OF_SLOPE)
+    by_layer = given.T @ own.by_raw
+    return own.value.sum(), jnp.concatenate([own.by_logit.sum(axis=0), by_layer.ravel()])
+
+
+@jax.jit(static_argnums=0)
 def _curvature(
     anchor: int | None,
     vector: jax.Array,
@@ -224,19 +279,23 @@ def _curvature(
     inputs: jax.Array,
     clicks: jax.Array,
     unclicked: jax.Array,
-) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Log-likelihood of the pairs, scores (pairs, size) and Hessian (size, size)."""
+) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array, jax.Array]:
+    """Log-likelihood of the pairs, its Hessian (size, size), and what their scores are made of.
+
+    These are derivatives in the logits (pairs, free contexts) and in the raw outputs (pairs, 2),
+    and what the last layer is given (pairs, units + 1).
+    """
     contexts = clicks.shape[1]
     theta, rest, given, layer = unpack(anchor, contexts, vector, body, inputs)
     free = free_contexts(contexts, anchor)
     own = pair_curvature(theta, rest, free, given @ layer, clicks, unclicked)
     size = layer.size
-    by_layer = (given[:, :, None] * own.by_raw[:, None, :]).reshape(len(given), size)
     position = own.logit_logit.sum(axis=0)
     cross = jnp.einsum("pfo,ph->fho", own.logit_raw, given).reshape(len(free), size)
-    blocks = [
-        [(given * own.raw_raw[:, o, q][:, None]).T @ given for q in range(2)] for o in range(2)
-    ]
-    inner = jnp.array(blocks).transpose(2, 0, 3, 1).reshape(size, size)  # (h, o, g, q)
-    scores = jnp.concatenate([own.by_logit, by_layer], axis=1)
-    return own.value.sum(), scores, jnp.block([[position, cross], [cross.T, inner]])
+    mean, both, confidence = (
+        (given * own.raw_raw[:, o, q][:, None]).T @ given for o, q in ((0, 0), (0, 1), (1, 1))
+    )
+    blocks = jnp.array([[mean, both], [both.T, confidence]])
+    inner = blocks.transpose(2, 0, 3, 1).reshape(size, size)  # (h, o, g, q)
+    hessian = jnp.block([[position, cross], [cross.T, inner]])
+    return own.value.sum(), own.by_logit, own.by_raw, given, hessian

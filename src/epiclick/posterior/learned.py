@@ -108,7 +108,7 @@ def learned(fitted: FittedPBM, known: KnownBias | None = None) -> Learned | None
     before, after = np.full(contexts, np.nan), np.full(contexts, np.nan)
     before[free] = UNIFORM_SD
     variance = np.diag(fitted.posterior.robust)[: len(free)]
-    after[free] = _sd(fitted.posterior.mode[: len(free)], np.sqrt(variance))
+    after[free] = _sd(fitted.posterior.mean[: len(free)], np.sqrt(variance))
     given = np.zeros(contexts, bool)
     if known is not None:
         given = np.isfinite(known.mean)

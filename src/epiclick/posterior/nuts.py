@@ -20,7 +20,7 @@ import numpy as np
 from epiclick.errors import InputError, InputWarning
 from epiclick.likelihood.pairs import PairBatch, pair_log_likelihoods
 from epiclick.models.relevance import betas_of
-from epiclick.network import apply_hidden
+from epiclick.network import given_to_last
 from epiclick.posterior.density import Density, unpack
 from epiclick.posterior.prior import Prior
 
@@ -107,7 +107,8 @@ def whole_log_density(density: Density) -> Callable[[jax.Array], jax.Array]:
     its gradient is found again when that is asked for, so that no more is held than one needs.
     """
     batches = [
-        (apply_hidden(density.body, inputs), batch) for inputs, batch in density.pairs.epoch()
+        (jnp.concatenate(given_to_last(density.body, inputs, density.width), axis=1), batch)
+        for inputs, batch in density.pairs.epoch()
     ]
     hidden, stacked = jax.tree.map(lambda *parts: jnp.stack(parts), *batches)
 

@@ -1,4 +1,4 @@
-r"""The posterior of position bias and the last layer: a Gaussian around their mode.
+r"""The posterior of position bias and the last layer: a Gaussian around their mean.
 
 `bayes` is minus the inverse of the Hessian of the log density (Laplace's approximation). It trusts
 the model: every click an independent draw from a Beta-binomial. Real clicks vary more than that, so
@@ -24,6 +24,7 @@ from epiclick.models.kinds import ThetaPosterior
 from epiclick.models.parameters import Parameters
 from epiclick.models.uncertainty import ParameterPosterior, free_contexts, from_vector, to_vector
 from epiclick.posterior.density import Density, mean_square_inputs
+from epiclick.posterior.mean import bias_directions, posterior_mean
 from epiclick.posterior.mode import Mode, find_mode, inverse
 from epiclick.posterior.pareto import pareto_k
 from epiclick.posterior.prior import Prior, layer_spread
@@ -34,9 +35,6 @@ DRAWS = 100
 
 WORTH_OF_MODEL = 5
 """Queries that the model's own spread counts for beside the differences between queries."""
-
-SAMPLE = 20_000
-"""Pairs from which the mode is looked for first, where there are more than twice as many."""
 
 MOST_FOR_TAIL = 20_000
 """Pairs up to which the weights are looked at; with more the posterior is a Gaussian anyway."""
@@ -58,7 +56,8 @@ def make_density(
     nothing = np.full(contexts, np.nan)
     mean, sd = known or (nothing, nothing)
     prior = Prior(mean[free], sd[free], np.ones(0))
-    density = Density(pairs, parameters.layers[:-1], contexts, anchor, prior)
+    width = len(parameters.layers[-1][0])
+    density = Density(pairs, parameters.layers[:-1], contexts, anchor, prior, width)
     spread = layer_spread(mean_square_inputs(density))
     return replace(density, prior=replace(prior, layer_sd=spread))
 
@@ -72,7 +71,7 @@ def find_posterior(
     seed: int = 0,
     progress: bool = True,
 ) -> tuple[Parameters, ParameterPosterior]:
-    """Most probable parameters, found from the given ones, and the posterior around them.
+    """Parameters at the mean of the posterior, found from the given ones, and the posterior.
 
     Args:
         pairs: clicks and inputs of all pairs.
@@ -86,15 +85,14 @@ def find_posterior(
     with jax.enable_x64(True):
         density = make_density(pairs, parameters, anchor, known)
         start = to_vector(parameters, anchor)
-        if len(pairs.batches.counts) > 2 * SAMPLE:
-            start = find_mode(_sample(density, seed), start).vector
-        mode = find_mode(density, start)
+        mode = find_mode(density, start, seed)
         bayes, robust = covariances(mode, density.prior)
+        mean = posterior_mean(density, mode.vector, bayes, seed)
         posterior = ParameterPosterior(
-            mode=mode.vector,
+            mean=mean,
             bayes=bayes,
             robust=robust,
-            pareto_k=_tail(density, mode.vector, bayes, seed)
+            pareto_k=_tail(density, mean, bayes, seed)
             if len(pairs.batches.counts) <= MOST_FOR_TAIL
             else None,
             gradient=float(np.abs(mode.curvature.gradient).max()),
@@ -104,7 +102,7 @@ def find_posterior(
 
             drawn = sample(density, mode.vector, bayes, seed, progress=progress)
             posterior = replace(posterior, samples=drawn)
-    return from_vector(parameters, anchor, mode.vector), posterior
+    return from_vector(parameters, anchor, mean), posterior
 
 
 def covariances(mode: Mode, prior: Prior) -> tuple[np.ndarray, np.ndarray]:
@@ -120,19 +118,16 @@ def covariances(mode: Mode, prior: Prior) -> tuple[np.ndarray, np.ndarray]:
     return bayes, bayes @ (spread + assumed) @ bayes
 
 
-def _sample(density: Density, seed: int) -> Density:
-    """The density given some of the pairs: their mode is near, and sooner found."""
-    pairs = density.pairs
-    chosen = np.random.default_rng([seed, 7]).choice(len(pairs.batches.counts), SAMPLE, False)
-    counts = pairs.batches.counts.subset(np.sort(chosen))
-    scaler = None if pairs.inputs is None else pairs.inputs.scaler
-    return replace(density, pairs=PairSet.of(counts, scaler, SAMPLE))
+def _tail(density: Density, mean: np.ndarray, covariance: np.ndarray, seed: int) -> float | None:
+    """Pareto's k of the importance weights of position bias drawn from the Gaussian.
 
-
-def _tail(density: Density, mode: np.ndarray, covariance: np.ndarray, seed: int) -> float:
-    """Pareto's k of the importance weights of draws from the Gaussian."""
-    rng = np.random.default_rng([seed, 5])
-    factor = np.linalg.cholesky(covariance)
-    noise = rng.standard_normal((DRAWS, len(mode)))
-    log_weights = density.change(mode, mode + noise @ factor.T)
+    The last layer follows each draw as the Gaussian says. Drawn as well, its hundreds of parameters
+    would each add a little to the spread of the weights, and k would be large even where all that
+    depends on them is known well.
+    """
+    along = bias_directions(density, covariance)
+    if not len(along):
+        return None
+    noise = np.random.default_rng([seed, 5]).standard_normal((DRAWS, len(along)))
+    log_weights = density.change(mean, mean + noise @ along)
     return pareto_k(log_weights + 0.5 * np.square(noise).sum(axis=1))

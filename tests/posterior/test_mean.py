@@ -1,0 +1,90 @@
+"""The mean of a lopsided posterior, against weighted draws from a wider distribution."""
+
+import jax
+import numpy as np
+import pytest
+
+from epiclick.posterior.mean import bias_directions, posterior_mean
+from epiclick.posterior.mode import find_mode, inverse
+
+from .small_worlds import density_of, with_features, world
+
+DRAWS = 3_000
+FREEDOM = 5  # of the t distribution that draws are from, so that no weight is large
+
+
+def weighted_mean(density, centre: np.ndarray, covariance: np.ndarray) -> tuple:
+    """Mean of the parameters and its standard errors, by importance sampling."""
+    rng = np.random.default_rng(3)
+    size = len(centre)
+    noise = rng.standard_normal((DRAWS, size)) * np.sqrt(
+        FREEDOM / rng.chisquare(FREEDOM, (DRAWS, 1))
+    )
+    drawn = centre + noise @ np.linalg.cholesky(covariance).T
+    log_proposal = (
+        -0.5 * (FREEDOM + size) * np.log1p(np.square(noise).sum(axis=1, keepdims=True) / FREEDOM)
+    )
+    log_weights = density.value(drawn) - log_proposal[:, 0]
+    weights = np.exp(log_weights - log_weights.max())
+    weights /= weights.sum()
+    mean = weights @ drawn
+    return mean, np.sqrt(np.square(weights) @ np.square(drawn - mean))
+
+
+@pytest.mark.parametrize("features", [False, True])
+def test_the_mean_of_biases_near_the_anchors_lies_above_the_mode(features: bool) -> None:
+    counts = world(500, (1.0, 0.97, 0.93), most=4)
+    counts = with_features(counts) if features else counts
+    with jax.enable_x64(True):
+        density = density_of(counts)
+        mode = find_mode(density, np.zeros(2 + 2 * (5 if features else 4))).vector
+        covariance = inverse(-density.curvature(mode).hessian)
+        found = posterior_mean(density, mode, covariance, seed=0)
+        exact, error = weighted_mean(density, found, 1.3 * covariance)
+    sd = np.sqrt(np.diag(covariance))
+    assert np.all(error[:2] / sd[:2] < 0.08)
+    off, off_at_mode = (abs(each - exact)[:2] / sd[:2] for each in (found, mode))
+    assert np.all(off_at_mode > 0.3)
+    assert np.all(off < 0.5 * off_at_mode)
+
+
+def test_a_density_that_is_symmetric_has_its_mean_at_the_mode() -> None:
+    """A Gaussian stands in for the density: third derivatives are 0."""
+
+    class Gaussian:
+        prior = density_of(world(40, (1.0, 0.6, 0.3))).prior
+
+        def sample(self, most: int, seed: int):
+            return self, 1.0
+
+        def slope(self, vector: np.ndarray):
+            return 0.0, -precision @ (vector - centre)
+
+    rng = np.random.default_rng(0)
+    square = rng.normal(size=(10, 10))
+    precision, centre = square @ square.T + np.eye(10), rng.normal(size=10)
+    mean = posterior_mean(Gaussian(), centre, np.linalg.inv(precision), seed=0)
+    np.testing.assert_allclose(mean, centre, atol=1e-9)
+
+
+def test_the_layer_follows_position_bias_as_the_covariance_says() -> None:
+    density = density_of(world(40, (1.0, 0.6, 0.3)))
+    square = np.random.default_rng(1).normal(size=(10, 10))
+    covariance = square @ square.T
+    along = bias_directions(density, covariance)
+    np.testing.assert_allclose(along.T @ along[:, :2], covariance[:, :2], atol=1e-9)
+
+
+def test_a_sample_of_the_pairs_tells_the_mean_without_bias(monkeypatch) -> None:
+    from epiclick.posterior import mean
+
+    with jax.enable_x64(True):
+        density = density_of(world(4000, (1.0, 0.97)))
+        mode = find_mode(density, np.zeros(7)).vector
+        covariance = inverse(-density.curvature(mode).hessian)
+        whole = posterior_mean(density, mode, covariance, seed=0) - mode
+        monkeypatch.setattr(mean, "SAMPLE", 2500)
+        some = [posterior_mean(density, mode, covariance, seed=i)[0] - mode[0] for i in range(12)]
+    error = np.std(some, ddof=1) / np.sqrt(12)
+    assert 0 < error < 0.1 * whole[0]
+    assert abs(np.mean(some) - whole[0]) < 3 * error
