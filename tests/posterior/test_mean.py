@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from epiclick.posterior.mean import bias_directions, posterior_mean
+from epiclick.posterior.mean import FURTHEST, bias_directions, posterior_mean
 from epiclick.posterior.mode import find_mode, inverse
 
 from .small_worlds import density_of, with_features, world
@@ -48,23 +48,42 @@ def test_the_mean_of_biases_near_the_anchors_lies_above_the_mode(features: bool)
     assert np.all(off < 0.5 * off_at_mode)
 
 
-def test_a_density_that_is_symmetric_has_its_mean_at_the_mode() -> None:
-    """A Gaussian stands in for the density: third derivatives are 0."""
+class Bent:
+    """Stands in for a density: a Gaussian, and a third derivative in the first bias."""
 
-    class Gaussian:
-        prior = density_of(world(40, (1.0, 0.6, 0.3))).prior
+    prior = density_of(world(40, (1.0, 0.6, 0.3))).prior
 
-        def sample(self, most: int, seed: int):
-            return self, 1.0
+    def __init__(self, third: float) -> None:
+        rng = np.random.default_rng(0)
+        square = rng.normal(size=(10, 10))
+        self.third, self.centre = third, rng.normal(size=10)
+        self.precision = square @ square.T + np.eye(10)
 
-        def slope(self, vector: np.ndarray):
-            return 0.0, -precision @ (vector - centre)
+    def sample(self, most: int, seed: int) -> tuple["Bent", float]:
+        return self, 1.0
 
-    rng = np.random.default_rng(0)
-    square = rng.normal(size=(10, 10))
-    precision, centre = square @ square.T + np.eye(10), rng.normal(size=10)
-    mean = posterior_mean(Gaussian(), centre, np.linalg.inv(precision), seed=0)
-    np.testing.assert_allclose(mean, centre, atol=1e-9)
+    def slope(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
+        away = vector - self.centre
+        gradient = -self.precision @ away
+        gradient[0] += 0.5 * self.third * away[0] ** 2
+        return 0.0, gradient
+
+
+@pytest.mark.parametrize("third", [0.0, 0.3])
+def test_third_derivatives_move_the_mean(third: float) -> None:
+    density = Bent(third)
+    covariance = np.linalg.inv(density.precision)
+    shift = posterior_mean(density, density.centre, covariance, seed=0) - density.centre
+    expected = 0.5 * third * covariance[0, 0] * covariance[0]
+    np.testing.assert_allclose(shift, expected, atol=1e-9)
+
+
+def test_a_mean_is_never_told_to_be_far_from_the_mode() -> None:
+    density = Bent(1e6)
+    covariance = np.linalg.inv(density.precision)
+    shift = posterior_mean(density, density.centre, covariance, seed=0) - density.centre
+    assert np.sqrt(shift @ density.precision @ shift) == pytest.approx(FURTHEST)
+    np.testing.assert_allclose(shift / shift[0], covariance[0] / covariance[0, 0])
 
 
 def test_the_layer_follows_position_bias_as_the_covariance_says() -> None:

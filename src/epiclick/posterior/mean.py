@@ -9,6 +9,8 @@ most of the posterior lies above its mode, at all positions together. To the nex
 
 The sum is over directions of position bias, in each of which the last layer follows as the Gaussian
 says. What is left out are third derivatives in the last layer alone: they are small, and many.
+Where the density is so lopsided that the mean seems to be further than `FURTHEST` from the mode, a
+few derivatives tell no more than the side on which it is.
 """
 
 import numpy as np
@@ -17,6 +19,9 @@ from epiclick.posterior.density import Density
 
 SAMPLE = 20_000
 """Pairs whose gradients are looked at, where there are more."""
+
+FURTHEST = 2.0
+"""Standard deviations that the mean may lie from the mode."""
 
 
 def posterior_mean(
@@ -40,7 +45,9 @@ def posterior_mean(
     here, bent = slope(mode), np.zeros_like(mode)
     for step in bias_directions(density, covariance):
         bent += slope(mode + step) + slope(mode - step) - 2 * here
-    return mode + 0.5 * covariance @ bent
+    shift = 0.5 * covariance @ bent
+    distance = np.sqrt(0.5 * bent @ shift)
+    return mode + min(1.0, FURTHEST / max(distance, 1e-12)) * shift
 
 
 def bias_directions(density: Density, covariance: np.ndarray) -> np.ndarray:
