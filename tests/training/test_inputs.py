@@ -59,9 +59,10 @@ def test_without_features_inputs_are_shares_of_displays(small_counts: ec.ClickCo
     for (shares, _), index in zip(pairs.epoch(), pairs.batches.epoch(), strict=True):
         displays, _ = bare.dense(np.maximum(index, 0))
         expected = displays / displays.sum(axis=1, keepdims=True)
-        expected[index < 0] = 0
+        expected[index < 0] = 1 / 3  # room that is left, and counts for nothing
         np.testing.assert_allclose(shares, expected, rtol=1e-6)
 
 
-def test_exposure_of_a_pair_never_shown_is_nothing() -> None:
-    np.testing.assert_array_equal(exposure(np.zeros((1, 3))), np.zeros((1, 3), np.float32))
+def test_exposure_of_a_pair_never_shown_is_that_of_one_shown_everywhere_alike() -> None:
+    np.testing.assert_array_equal(exposure(np.zeros((1, 3))), exposure(np.full((1, 3), 7)))
+    np.testing.assert_array_equal(exposure(np.array([[0, 1, 3]])), [[0, 0.25, 0.75]])

@@ -161,8 +161,8 @@ def _of_population(
         rows = rng.choice(len(items.features), min(POPULATION, len(items.features)), replace=False)
         alpha, beta = next(relevance_of_rows(fitted, networks, items.features, np.sort(rows)))
     else:
-        nowhere = exposure(np.zeros((1, len(fitted.contexts))))
-        alpha, beta = relevance_by(fitted, networks, nowhere)
+        never_shown = exposure(np.zeros((1, len(fitted.contexts))))
+        alpha, beta = relevance_by(fitted, networks, never_shown)
     means, variances = _beta_moments(fitted, alpha, beta, len(draws))
     mean, variance = total_moments(means.T, variances.T)  # over the population, by draw
     for start in range(0, items.unknown, CHUNK):

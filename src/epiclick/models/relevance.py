@@ -66,9 +66,14 @@ def _first_bias(mean: float) -> np.ndarray:
 
 
 def exposure(displays: np.ndarray) -> np.ndarray:
-    """Share of a pair's displays in each context, (pairs, contexts) float32; 0 if never shown."""
+    """Share of a pair's displays in each context, (pairs, contexts) float32.
+
+    A pair that was never shown counts as shown in all alike: shares of 0 are beyond anything that a
+    network has learned from.
+    """
     total = displays.sum(axis=1, keepdims=True)
-    return (displays / np.maximum(total, 1)).astype(np.float32)
+    shares = np.where(total > 0, displays / np.maximum(total, 1), 1 / displays.shape[1])
+    return shares.astype(np.float32)
 
 
 def relevance_betas(
