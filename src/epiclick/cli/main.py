@@ -14,6 +14,7 @@ from epiclick.cli import (
     fit,
     position_bias,
     relevance,
+    reproduce,
     simulate,
 )
 from epiclick.cli.log_options import AsTheModel
@@ -39,6 +40,7 @@ app.command("evaluate", cls=AsTheModel)(evaluate.evaluate)
 app.command("compare", cls=AsTheModel)(compare.compare)
 app.command("export", cls=AsTheModel)(export.export)
 app.command("calibrate")(calibrate.calibrate)
+app.command("reproduce")(reproduce.reproduce)
 
 
 @app.callback(invoke_without_command=True)

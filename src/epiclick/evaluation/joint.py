@@ -38,6 +38,7 @@ def joint_log_likelihood(
     rest: np.ndarray,
     alpha: np.ndarray,
     beta: np.ndarray,
+    batches: Batches | None = None,
 ) -> JointScores:
     """Joint log-likelihoods of counts, relevance integrated out.
 
@@ -47,8 +48,9 @@ def joint_log_likelihood(
         rest: (samples, contexts) 1 - theta.
         alpha: (pairs,) first parameter of the Beta of relevance.
         beta: (pairs,) second parameter.
+        batches: how the pairs are dealt, where several counts are to share compiled programs.
     """
-    batches = Batches(counts, CHUNK)
+    batches = Batches(counts, CHUNK) if batches is None else batches
     by_sample = np.zeros(len(theta))
     total = 0.0
     with jax.enable_x64(True):

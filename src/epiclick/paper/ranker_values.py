@@ -7,7 +7,7 @@ same in all of them. The paper draws every relevance and every position bias by 
 beside it stands our own way, which draws what the items have in common, too.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ import pyarrow as pa
 from epiclick.comparison.compare import compare
 from epiclick.data.features import FeatureTable
 from epiclick.models.uncertainty import without_uncertainty
-from epiclick.pbm import EpistemicPBM, PointwisePBM
+from epiclick.pbm import EpistemicPBM, PointwisePBM, PositionBasedModel
 from epiclick.simulate.items import splits
 from epiclick.simulate.world import World
 
@@ -44,6 +44,36 @@ class RankerValues:
     pointwise: np.ndarray
 
 
+@dataclass(frozen=True, eq=False)
+class Rankers:
+    """Rankers by single features.
+
+    Attributes:
+        names: of the features, by falling true value.
+        truth: (rankers,) expected clicks a page.
+        rankings: what each shows, by the name of its feature.
+        features: of the test queries' documents.
+    """
+
+    names: tuple[str, ...]
+    truth: np.ndarray
+    rankings: Mapping[str, pa.Table]
+    features: FeatureTable
+
+    def judged_by(self, model: PositionBasedModel, samples: int, seed: int) -> np.ndarray:
+        """(rankers, samples) of expected clicks a page by a fitted model, all queries alike."""
+        drawn = compare(
+            model,
+            self.rankings,
+            self.features,
+            samples=samples,
+            weights="uniform",
+            measures=("clicks",),
+            seed=seed,
+        )
+        return drawn.values.samples[0]
+
+
 def evaluate_rankers(
     make_world: Callable[[int], World],
     runs: int,
@@ -66,8 +96,7 @@ def evaluate_rankers(
     epistemic = epistemic or EpistemicPBM(estimator="exact", baseline=True)
     joint, pointwise = joint or EpistemicPBM(), pointwise or PointwisePBM()
     first = make_world(0)
-    chosen, truth = choose_features(first)
-    rankings = {str(i): single_feature_ranking(first, i) for i in chosen}
+    rankers = choose_rankers(first)
     found: list[tuple[np.ndarray, ...]] = []
     for run in range(runs):
         world = first if run == 0 else make_world(run)
@@ -79,25 +108,31 @@ def evaluate_rankers(
             fitted.fit(learned, progress=False)
             if model is epistemic:
                 fitted.fitted_ = without_uncertainty(fitted.fitted_)
-            drawn = compare(
-                fitted,
-                rankings,
-                _test_features(world),
-                samples=samples,
-                weights="uniform",
-                measures=("clicks",),
-                seed=run,
-            )
-            values.append(drawn.values.samples[0])
+            values.append(rankers.judged_by(fitted, samples, run))
         found.append((values[0], values[1], values[2].mean(axis=1)))
-    names = tuple(first.features.names[i] for i in chosen)
-    return RankerValues(names, truth, *(np.stack(part) for part in zip(*found, strict=True)))
+    parts = (np.stack(part) for part in zip(*found, strict=True))
+    return RankerValues(rankers.names, rankers.truth, *parts)
+
+
+def choose_rankers(world: World) -> Rankers:
+    """The rankers of the experiment, which are the same in all worlds with the same items."""
+    chosen, truth = choose_features(world)
+    names = tuple(world.features.names[i] for i in chosen)
+    rankings = [single_feature_ranking(world, i) for i in chosen]
+    return Rankers(names, truth, dict(zip(names, rankings, strict=True)), _test_features(world))
 
 
 def choose_features(world: World) -> tuple[Sequence[int], np.ndarray]:
     """Features whose rankers have the highest, the median and the lowest value, and the values."""
-    count = len(world.features.names)
-    values = np.array([true_value(world, single_feature_ranking(world, i)) for i in range(count)])
+    rows, query = _test_rows(world)
+    table = world.features.rows(rows)  # (test pairs, features)
+    bias, queries = world.position_bias, len(np.unique(query))
+    values = np.empty(table.shape[1])
+    for feature, column in enumerate(table.T):
+        order, position = _ranked(query, column)
+        shown = position <= len(bias)
+        zeta = world.relevance[rows[order[shown]]]
+        values[feature] = bias[position[shown] - 1] @ zeta / queries
     order = np.argsort(-values, kind="stable")
     chosen = [int(order[0]), int(order[len(order) // 2]), int(order[-1])]
     return chosen, values[chosen]
@@ -105,16 +140,27 @@ def choose_features(world: World) -> tuple[Sequence[int], np.ndarray]:
 
 def single_feature_ranking(world: World, feature: int) -> pa.Table:
     """The test queries' documents by one feature, the highest first, down to the last position."""
-    rows = np.flatnonzero(_is_test(world))
-    query = world.features.keys["query_id"].combine_chunks().take(pa.array(rows)).to_numpy()
-    value = world.features.rows(rows)[:, feature]
-    order = np.lexsort((-value, query))
-    query, rows = query[order], rows[order]
-    start = np.flatnonzero(np.r_[True, query[1:] != query[:-1]])
-    position = np.arange(len(query)) - np.repeat(start, np.diff(np.r_[start, len(query)])) + 1
+    rows, query = _test_rows(world)
+    order, position = _ranked(query, world.features.rows(rows)[:, feature])
     kept = position <= len(world.position_bias)
-    docs = world.features.keys["doc_id"].combine_chunks().take(pa.array(rows[kept]))
-    return pa.table({"query_id": query[kept], "doc_id": docs, "position": position[kept]})
+    chosen = pa.array(rows[order[kept]])
+    keys = world.features.keys.select(["query_id", "doc_id"]).take(chosen)
+    return keys.append_column("position", pa.array(position[kept]))
+
+
+def _test_rows(world: World) -> tuple[np.ndarray, np.ndarray]:
+    """(test pairs,) row of each pair of a test query, and the query's id."""
+    rows = np.flatnonzero(_is_test(world))
+    query = world.features.keys["query_id"].combine_chunks().take(pa.array(rows))
+    return rows, query.to_numpy(zero_copy_only=False)
+
+
+def _ranked(query: np.ndarray, value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(pairs,) order by query and falling value, and the position of each pair in that order."""
+    order = np.lexsort((-value, query))
+    own = query[order]
+    start = np.flatnonzero(np.r_[True, own[1:] != own[:-1]])
+    return order, np.arange(len(own)) - np.repeat(start, np.diff(np.r_[start, len(own)])) + 1
 
 
 def true_value(world: World, ranking: pa.Table) -> float:

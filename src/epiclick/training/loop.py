@@ -27,6 +27,10 @@ from epiclick.training.settings import TrainingSettings
 SHUFFLE, SAMPLE, VALIDATE = 1, 2, 3
 
 
+class Diverged(InputError):
+    """Likelihood or gradient ceased to be finite."""
+
+
 @dataclass(frozen=True)
 class Epoch:
     """One row of the history, of the model's own network; likelihoods are per display.
@@ -244,7 +248,7 @@ class Training:
         if len(bad):
             step, network = bad[0].tolist()
             member = f" of member {network}" if network else ""
-            raise InputError(
+            raise Diverged(
                 f"training{member} diverged in epoch {epoch}, step {step + 1} of "
                 f"{len(likelihoods)}: the log-likelihood is {likelihoods[step, network]:g} and the "
                 f"largest derivative {gradients[step, network]:g}. The likely cause is a learning "

@@ -68,6 +68,7 @@ class EpistemicObjective:
         anchor: context whose bias is 1; None for the paper's free scale.
         samples: position biases drawn to score held-out pairs, where bias is a Beta.
         held: contexts whose bias stays where it starts, where bias is a point.
+        frozen: whether the parameters of all confidences stay where they start.
     """
 
     estimator: Estimator[Any]
@@ -75,6 +76,7 @@ class EpistemicObjective:
     anchor: int | None
     samples: int
     held: tuple[int, ...] = ()
+    frozen: bool = False
 
     def draw(self, rng: np.random.Generator, parameters: Parameters, inputs: Any) -> Draws | None:
         """Samples for one step; no program runs where none are needed."""
@@ -86,6 +88,8 @@ class EpistemicObjective:
         self, parameters: Parameters, inputs: jax.Array, batch: PairBatch, draws: Draws | None
     ) -> tuple[jax.Array, Told]:
         """Negative objective, estimated log-likelihood and scale of the gradient."""
+        if self.frozen:
+            parameters = _with_held_confidence(parameters)
         relevance = Betas(
             *relevance_betas(parameters.layers, inputs, jnp, smooth=parameters.smooth)
         )
@@ -169,6 +173,17 @@ class PointwiseObjective:
     def started(self, measure: Callable[[], float]) -> Self:
         """The same objective."""
         return self
+
+
+def _with_held_confidence(parameters: Parameters) -> Parameters:
+    """The same parameters, of which those of confidences have no gradient."""
+    *body, last = parameters.layers
+    mean = jnp.arange(len(last[1])) == 0  # the first output; the second is the confidence
+    weight, bias = (jnp.where(mean, part, jax.lax.stop_gradient(part)) for part in last)
+    position = parameters.position
+    if isinstance(position, BetaLookup):
+        position = position._replace(confidence=jax.lax.stop_gradient(position.confidence))
+    return Parameters((*body, (weight, bias)), position)
 
 
 def _total(batch: PairBatch) -> jax.Array:

@@ -1,0 +1,177 @@
+"""RQ4 (paper, section 7.4, figures 5 and 6): what entropy regularisation does."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from epiclick.paper.checks import Check
+from epiclick.paper.readings import (
+    FINAL,
+    LIKELIHOOD_MARGIN,
+    bias,
+    bias_mean,
+    final,
+    gains,
+    runs_of,
+)
+from epiclick.paper.results import Results
+from epiclick.paper.statement import Statement
+
+QUESTION = "RQ4: what does entropy regularisation do to the epistemic model?"
+FAMILIES = {"": "conditioned", " literal 1/S": "conditioned/S", " exact": "exact"}
+NOTES = {
+    "": "",
+    " literal 1/S": "With the 1/S that the paper writes beside the softmax, so that lambda weighs "
+    "S times as much.",
+    " exact": "With the exact estimator in the place of conditioning.",
+}
+MILD = ("0.0001", "0.001")
+SHOWN, EXTREME = "0.001", "0.25"
+SHIFT = 0.01  # of a position bias
+RUINED = 0.01  # nats a display: 1 % of perplexity
+HALF = 0.5  # of the confidence without regularisation
+WIDE = 0.2  # standard deviation; a uniform distribution has 0.289
+Checks = Callable[[Results], list[Check]]
+
+
+def weighted(family: str, weight: str) -> str:
+    """Key of a family's variant with an entropy weight."""
+    return f"{family}@{weight}"
+
+
+def unweighted(family: str) -> str:
+    """Key of a family's variant without entropy: there 1/S only rescales gradients."""
+    return family.removesuffix("/S")
+
+
+def _keeps(family: str) -> Checks:
+    return lambda r: [
+        check
+        for weight in MILD
+        for check in gains(r, weighted(family, weight), unweighted(family),
+                           above=-LIKELIHOOD_MARGIN)
+    ]  # fmt: skip
+
+
+def _confidence(family: str, weights: tuple[str, ...], share: float) -> Checks:
+    """Average nu less a share of that without entropy."""
+
+    def checks(results: Results) -> list[Check]:
+        before = final(results, unweighted(family), "nu_mean")
+        times = "" if share == 1 else f"{share:g} x "
+        return [
+            Check(f"average nu, {weighted(family, weight)} - {times}{unweighted(family)}",
+                  runs_of(final(results, weighted(family, weight), "nu_mean") - share * before),
+                  below=0)
+            for weight in weights
+        ]  # fmt: skip
+
+    return checks
+
+
+def _shifts(family: str) -> Checks:
+    """Shifts of expected bias, and the widths beside."""
+
+    def checks(results: Results) -> list[Check]:
+        method, before = weighted(family, SHOWN), unweighted(family)
+        shift = bias_mean(results, method) - bias_mean(results, before)
+        width = np.log2(bias(results, method).sd / bias(results, before).sd)
+        positions = range(1, len(results.truth) + 1)
+        level = 1 - 0.05 / len(positions)
+        return [
+            *(Check(f"theta_{k}, {method} - {before}", runs_of(shift[:, k - 1]), -SHIFT, SHIFT,
+                    outside=True, level=level) for k in positions),
+            *(Check(f"log2 of width of theta_{k}, {method} / {before}", runs_of(width[:, k - 1]),
+                    -1, 1, decides=False) for k in positions),
+        ]  # fmt: skip
+
+    return checks
+
+
+def _ruins(family: str) -> Checks:
+    return lambda r: gains(r, weighted(family, EXTREME), unweighted(family), below=-RUINED)
+
+
+def _wide(family: str) -> Checks:
+    method = weighted(family, EXTREME)
+    return lambda r: [
+        Check(f"least standard deviation over positions, {method}",
+              runs_of(bias(r, method).sd.min(axis=1)), above=WIDE)
+    ]  # fmt: skip
+
+
+def _of(which: str, family: str) -> tuple[Statement, ...]:
+    """The claims of one family of variants."""
+    before, note = unweighted(family), NOTES[which]
+    mild = (before, *(weighted(family, weight) for weight in MILD))
+    shown, extreme = (before, weighted(family, SHOWN)), (before, weighted(family, EXTREME))
+    return (
+        Statement(
+            f"RQ4.1{which}",
+            QUESTION,
+            "An entropy weight of up to 0.001 does not lower the log-likelihood.",
+            FINAL,
+            f"Holds where weights 0.0001 and 0.001 lose less than {LIKELIHOOD_MARGIN:g} nats a "
+            "display.",
+            mild,
+            _keeps(family),
+            note=note,
+        ),
+        Statement(
+            f"RQ4.2{which}",
+            QUESTION,
+            "An entropy weight of up to 0.001 lowers the average confidence in relevance.",
+            "Mean of nu over displayed pairs after the last epoch.",
+            "Holds where it is lower than without entropy at weights 0.0001 and 0.001.",
+            mild,
+            _confidence(family, MILD, 1.0),
+            note=note,
+        ),
+        Statement(
+            f"RQ4.3{which}",
+            QUESTION,
+            "An entropy weight of 0.001 shifts the means of the position-bias distributions.",
+            "Means of the position-bias distributions, with less without entropy (widths beside).",
+            f"Holds where one position shifts by more than {SHIFT:g}, does not hold where all "
+            "shift by less; intervals widened for the number of positions.",
+            shown,
+            _shifts(family),
+            any_of_them=True,
+            note=note,
+        ),
+        Statement(
+            f"RQ4.4{which}",
+            QUESTION,
+            "An entropy weight of 0.25 considerably lowers the log-likelihood.",
+            FINAL,
+            f"Holds where it costs more than {RUINED:g} nats a display.",
+            extreme,
+            _ruins(family),
+            note=note,
+        ),
+        Statement(
+            f"RQ4.5{which}",
+            QUESTION,
+            "An entropy weight of 0.25 considerably lowers the average confidence in relevance.",
+            "Mean of nu over displayed pairs after the last epoch.",
+            f"Holds where it is below {HALF:g} of that without entropy.",
+            extreme,
+            _confidence(family, (EXTREME,), HALF),
+            note=note,
+        ),
+        Statement(
+            f"RQ4.6{which}",
+            QUESTION,
+            "An entropy weight of 0.25 makes position-bias distributions uninformatively wide.",
+            "Standard deviation of the distributions after the last epoch; uniform has 0.289.",
+            f"Holds where that of the narrowest position is above {WIDE:g}.",
+            (weighted(family, EXTREME),),
+            _wide(family),
+            note=note,
+        ),
+    )
+
+
+STATEMENTS: tuple[Statement, ...] = tuple(
+    statement for which, family in FAMILIES.items() for statement in _of(which, family)
+)

@@ -1,0 +1,112 @@
+"""RQ1 (paper, section 7.1, figure 2): which techniques raise the likelihood of test clicks."""
+
+from collections.abc import Callable
+
+from epiclick.paper.checks import Check
+from epiclick.paper.readings import (
+    FINAL,
+    LIKELIHOOD_MARGIN,
+    PUBLISHED,
+    final,
+    gains,
+    runs_of,
+)
+from epiclick.paper.results import Results
+from epiclick.paper.statement import Statement
+
+QUESTION = "RQ1: which of the proposed techniques raise the log-likelihood of clicks?"
+LITTLE = 0.1  # of the gain of conditioning: what counts as hardly moving
+NAIVE = {"": ("naive", "naive+baseline"), " literal": ("naive-literal", "naive-literal+baseline")}
+OFFSET = {
+    "": "The estimator with one fixed log-offset a run, without which it underflows.",
+    " literal": "The estimator as written: its weights underflow to 0, so that it cannot move.",
+}
+
+
+def _higher(id: str, claim: str, better: str, *worse: str, note: str = "") -> Statement:
+    """One method has a likelihood above that of all others."""
+
+    def checks(results: Results) -> list[Check]:
+        return [c for one in worse for c in gains(results, better, one, above=LIKELIHOOD_MARGIN)]
+
+    rule = f"Holds where it gains more than {LIKELIHOOD_MARGIN:g} nats a display."
+    return Statement(id, QUESTION, claim, FINAL, rule, (better, *worse), checks, note=note)
+
+
+def _stuck(naive: tuple[str, ...]) -> Callable[[Results], list[Check]]:
+    """Gain of naive estimation since its first recorded epoch, less its share of the best gain."""
+
+    def checks(results: Results) -> list[Check]:
+        found = []
+        for method in naive:
+            start = results.of(method, PUBLISHED)[1][:, 0]
+            gain = final(results, method, PUBLISHED) - start
+            best = final(results, "conditioned", PUBLISHED) - start
+            words = f"gain of {method} since its first epoch"
+            found.append(Check(f"{words} - {LITTLE:g} x gain to conditioned",
+                               runs_of(gain - LITTLE * best), below=0))  # fmt: skip
+            found.append(Check(words, runs_of(gain), below=LIKELIHOOD_MARGIN, decides=False))
+        return found
+
+    return checks
+
+
+STATEMENTS: tuple[Statement, ...] = (
+    _higher(
+        "RQ1.1",
+        "Self-normalisation with conditioning on position bias ends at a higher log-likelihood "
+        "than self-normalisation alone.",
+        "conditioned",
+        "self_normalized",
+    ),
+    _higher(
+        "RQ1.1 exact",
+        "The same with the exact estimator, to which conditioning tends as samples grow.",
+        "exact",
+        "self_normalized",
+    ),
+    *(
+        _higher(
+            f"RQ1.2{which}",
+            "Self-normalisation ends at a higher log-likelihood than naive estimation, with or "
+            "without baseline corrections.",
+            "self_normalized",
+            *methods,
+            note=OFFSET[which],
+        )
+        for which, methods in NAIVE.items()
+    ),
+    *(
+        Statement(
+            f"RQ1.3{which}",
+            QUESTION,
+            "Naive estimation hardly gets beyond where it starts, even with baseline corrections.",
+            "Gain in published test log-likelihood from the first recorded epoch to the last.",
+            f"Holds where the gain is less than {LITTLE:g} of what self-normalisation with "
+            "conditioning gains from the same start.",
+            (*methods, "conditioned"),
+            _stuck(methods),
+            note=OFFSET[which],
+        )
+        for which, methods in NAIVE.items()
+    ),
+    Statement(
+        "RQ1.4",
+        QUESTION,
+        "Baseline corrections lower the log-likelihood that self-normalisation ends at.",
+        FINAL,
+        f"Holds where the corrections cost more than {LIKELIHOOD_MARGIN:g} nats a display.",
+        ("self_normalized+baseline", "self_normalized"),
+        lambda r: gains(r, "self_normalized+baseline", "self_normalized", below=-LIKELIHOOD_MARGIN),
+    ),
+    Statement(
+        "RQ1.5",
+        QUESTION,
+        "With conditioning, baseline corrections make no difference to the log-likelihood.",
+        FINAL,
+        f"Equivalence: holds where the difference is within {LIKELIHOOD_MARGIN:g} nats a display.",
+        ("conditioned+baseline", "conditioned"),
+        lambda r: gains(r, "conditioned+baseline", "conditioned",
+                        above=-LIKELIHOOD_MARGIN, below=LIKELIHOOD_MARGIN),
+    ),
+)  # fmt: skip

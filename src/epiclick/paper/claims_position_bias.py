@@ -1,0 +1,220 @@
+"""RQ3, first part (paper, section 7.3, figure 3): the learned distributions of position bias."""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from epiclick.paper.checks import Check, Undecidable
+from epiclick.paper.readings import bias, bias_error, bias_mean, runs_of
+from epiclick.paper.results import Results
+from epiclick.paper.statement import Statement
+
+QUESTION = "RQ3: does the epistemic model capture uncertainty appropriately?"
+NAIVE = {"": "naive+baseline", " literal": "naive-literal+baseline"}
+CONDITIONED = {"": "conditioned", " exact": "exact"}
+FLAT = 0.2  # standard deviation; a uniform distribution has 0.289
+CENTRED = 0.05  # a twentieth of the axis of figure 3
+NARROW = 2.0  # standard deviations between the truth and the mean
+SPREAD = 2.0  # factor
+AT_ONE = "A true position bias of 1 can only be underestimated."
+BIAS = "Means of the position-bias distributions after the last epoch, less the truth."
+DISTANCE = "median distance of the truth from the mean, in standard deviations"
+Checks = Callable[[Results], list[Check]]
+
+
+def _flat(method: str) -> Checks:
+    """The least standard deviation over positions."""
+    return lambda r: [
+        Check(f"least standard deviation over positions, {method}",
+              runs_of(bias(r, method).sd.min(axis=1)), above=FLAT)
+    ]  # fmt: skip
+
+
+def _below_truth(method: str, positions: Sequence[int]) -> Checks:
+    """Expected bias less the truth, at some positions."""
+
+    def checks(results: Results) -> list[Check]:
+        error = bias_mean(results, method) - results.truth
+        return [
+            Check(f"theta_{k} - truth, {method}", runs_of(error[:, k - 1]), below=0)
+            for k in positions
+            if k <= len(results.truth)
+        ]
+
+    return checks
+
+
+def _within(method: str, positions: Sequence[int]) -> Checks:
+    """Expected bias within a margin of the truth, at some positions."""
+
+    def checks(results: Results) -> list[Check]:
+        error = bias_mean(results, method) - results.truth
+        return [
+            Check(f"theta_{k} - truth, {method}", runs_of(error[:, k - 1]), -CENTRED, CENTRED)
+            for k in positions
+            if k <= len(results.truth)
+        ]
+
+    return checks
+
+
+def _distances(results: Results, method: str) -> np.ndarray:
+    """(runs,) median over positions of |truth - mean| in standard deviations."""
+    theta = bias(results, method)
+    return np.median(np.abs(results.truth - theta.mean) / theta.sd, axis=1)
+
+
+def _narrow(results: Results) -> list[Check]:
+    return [
+        Check(f"{DISTANCE}, {method}", runs_of(_distances(results, method)), above=NARROW,
+              decides=method == "self_normalized")
+        for method in ("self_normalized", "conditioned")
+        if method in results.methods
+    ]  # fmt: skip
+
+
+def _centred(method: str) -> Checks:
+    """Expected bias within a margin of the truth at every position, and the truth within reach."""
+
+    def checks(results: Results) -> list[Check]:
+        found = _within(method, range(1, len(results.truth) + 1))(results)
+        if not results.has(method, "theta_alpha"):
+            return found
+        distance = runs_of(_distances(results, method))
+        return [*found, Check(f"{DISTANCE}, {method}", distance, below=NARROW)]
+
+    return checks
+
+
+def _nearer(results: Results) -> list[Check]:
+    """Errors of position bias fall as likelihood rises."""
+    order = ("conditioned", "self_normalized", "naive+baseline")
+    error = {method: bias_error(results, method) for method in order}
+    return [
+        Check(f"mean |theta - truth|, {a} - {b}", runs_of(error[a] - error[b]), below=0)
+        for a, b in pairwise(order)
+    ]
+
+
+def _spread(method: str) -> Checks:
+    """Width of a typical run's distributions against the spread of pointwise estimates.
+
+    The spread over runs has no value a run: the interval is of the jackknife's pseudo-values.
+    """
+
+    def checks(results: Results) -> list[Check]:
+        width, points = bias(results, method).sd, results.last("pointwise", "theta")
+        runs = len(points)
+        if runs < 3:
+            raise Undecidable(f"a spread over runs needs at least 3, there are {runs}")
+
+        def ratio(kept: np.ndarray) -> float:
+            spread = points[kept].std(axis=0, ddof=1)
+            with np.errstate(divide="ignore"):  # runs that agree in all digits
+                return float(np.log2(width[kept].mean(axis=0) / spread).mean())
+
+        every = np.arange(runs)
+        without = np.array([ratio(np.delete(every, run)) for run in every])
+        with np.errstate(invalid="ignore"):
+            pseudo = runs * ratio(every) - (runs - 1) * without
+        limit = np.log2(SPREAD)
+        words = f"log2 of width of {method} / spread of pointwise over runs (jackknife)"
+        return [Check(words, runs_of(pseudo), -limit, limit)]
+
+    return checks
+
+
+STATEMENTS: tuple[Statement, ...] = (
+    *(
+        Statement(
+            f"RQ3.1{which}",
+            QUESTION,
+            "Naive estimation leaves the distributions of all position biases flat.",
+            "Standard deviation of the distributions after the last epoch; uniform has 0.289.",
+            f"Holds where that of the narrowest position is above {FLAT:g}.",
+            (method,),
+            _flat(method),
+        )
+        for which, method in NAIVE.items()
+    ),
+    Statement(
+        "RQ3.2",
+        QUESTION,
+        "Self-normalisation without conditioning underestimates all position biases.",
+        BIAS,
+        "Holds where it is below 0 at every position.",
+        ("self_normalized",),
+        _below_truth("self_normalized", range(1, 100)),
+        note=AT_ONE,
+    ),
+    Statement(
+        "RQ3.3",
+        QUESTION,
+        "The distributions of self-normalisation without conditioning are too narrow: the true "
+        "values get almost no probability.",
+        "Distance of the truth from the distribution's mean in its standard deviations; median "
+        "over positions.",
+        f"Holds where it is above {NARROW:g}.",
+        ("self_normalized",),
+        _narrow,
+    ),
+    *(
+        Statement(
+            f"RQ3.4{which}",
+            QUESTION,
+            "Self-normalisation with conditioning centres the distributions on the truth.",
+            BIAS,
+            f"Holds where it is within {CENTRED:g} at every position, and the truth within "
+            f"{NARROW:g} standard deviations (median over positions; not asked of a point).",
+            (method,),
+            _centred(method),
+            note="It holds the first position at 1." if method == "marginal" else AT_ONE,
+        )
+        for which, method in {**CONDITIONED, " marginal": "marginal"}.items()
+    ),
+    Statement(
+        "RQ3.5",
+        QUESTION,
+        "The pointwise model underestimates the first three position biases.",
+        "Its position biases after the last epoch, less the truth.",
+        "Holds where it is below 0 at positions 1 to 3.",
+        ("pointwise",),
+        _below_truth("pointwise", (1, 2, 3)),
+        note=AT_ONE,
+    ),
+    Statement(
+        "RQ3.6",
+        QUESTION,
+        "At the last two positions the pointwise estimates lie around the truth.",
+        "Its position biases after the last epoch, less the truth.",
+        f"Holds where it is within {CENTRED:g} at positions 4 and 5.",
+        ("pointwise",),
+        _within("pointwise", (4, 5)),
+    ),
+    Statement(
+        "RQ3.7",
+        QUESTION,
+        "Methods with a higher likelihood have distributions nearer to the true position bias.",
+        "Mean over positions of |mean - truth|, of conditioned, self-normalised and naive + "
+        "baseline estimation.",
+        "Holds where each is below the next.",
+        ("conditioned", "self_normalized", "naive+baseline"),
+        _nearer,
+    ),
+    *(
+        Statement(
+            f"RQ3.8{which}",
+            QUESTION,
+            "The width with conditioning matches how far pointwise estimates of the runs spread.",
+            "log2 of (mean width of the distributions / standard deviation over runs of the "
+            "pointwise estimates), mean over positions.",
+            f"Holds where they are within a factor of {SPREAD:g}.",
+            (method, "pointwise"),
+            _spread(method),
+            note="The width of these distributions depends on batch size and on when training "
+            "stops, not on the data alone.",
+        )
+        for which, method in CONDITIONED.items()
+    ),
+)

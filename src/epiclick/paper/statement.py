@@ -1,0 +1,96 @@
+"""A claim of the paper as stated before the measurement, and what the measurement says of it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from epiclick.errors import InputError
+from epiclick.paper.checks import OPEN, Check, Outcome, Undecidable, combined
+from epiclick.paper.results import Results
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim with its outcome; `reason` says why it cannot be told, `note` what limits it."""
+
+    id: str
+    question: str
+    claim: str
+    measured: str
+    test: str
+    needs: tuple[str, ...]
+    checks: tuple[Check, ...]
+    outcome: Outcome
+    reason: str
+    note: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "id": self.id,
+            "question": self.question,
+            "claim": self.claim,
+            "measured": self.measured,
+            "test": self.test,
+            "needs": list(self.needs),
+            "outcome": self.outcome,
+            "reason": self.reason,
+            "note": self.note,
+            "checks": [check.to_dict() for check in self.checks],
+        }
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A claim and how it will be decided.
+
+    Attributes:
+        id: question and number, and the method that stands in for the paper's, if any.
+        question: the research question.
+        claim: what the paper says, in our words.
+        measured: the quantity.
+        rule: what has to be true of it, margins included.
+        needs: keys of the variants.
+        checks: measures it.
+        any_of_them: whether one check that holds is enough.
+        note: what limits the answer.
+    """
+
+    id: str
+    question: str
+    claim: str
+    measured: str
+    rule: str
+    needs: tuple[str, ...]
+    checks: Callable[[Results], list[Check]]
+    any_of_them: bool = False
+    note: str = ""
+
+    def of(self, results: Results) -> Claim:
+        """What results say of it."""
+        checks, reason = self._measure(results)
+        outcome = combined(checks, self.any_of_them)
+        if outcome == OPEN and not reason:
+            reason = "; ".join(c.reason for c in checks if c.decides and c.outcome == OPEN)
+        return Claim(
+            self.id,
+            self.question,
+            self.claim,
+            self.measured,
+            f"Mean over runs, paired by run, with its 95 % Student-t interval. {self.rule}",
+            self.needs,
+            tuple(checks),
+            outcome,
+            reason,
+            self.note,
+        )
+
+    def _measure(self, results: Results) -> tuple[list[Check], str]:
+        """The checks, or none and the reason."""
+        missing = [key for key in self.needs if key not in results.methods]
+        if missing:
+            return [], f"not run: {', '.join(missing)}"
+        try:
+            return self.checks(results), ""
+        except (InputError, Undecidable) as error:
+            return [], str(error)

@@ -1,0 +1,186 @@
+"""The methods that are compared, each with its options, and the experiments that ask for them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from epiclick.errors import InputError, did_you_mean
+
+ENTROPIES = (0.0001, 0.001, 0.01, 0.25)
+STARTS = (0.1, 0.5, 0.9)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A method with its options.
+
+    Attributes:
+        key: its name in tables and files.
+        label: its name in figures, as in the paper where it is there.
+        estimator: a key of `ESTIMATORS`, or "pointwise".
+        tuned: key of the method whose rate it takes.
+        baseline: leave-one-out baselines.
+        literal: the paper's formula to the letter: no offset for the naive estimator, a further
+            1/S for the self-normalised ones.
+        entropy: weight of the modified entropy.
+        start: position bias and mean relevance to start from.
+        frozen: whether confidences stay where they start.
+        plain_rate: whether the lookup learns at the rate of the network.
+        small_batches: whether a pointwise model has the batches of epistemic ones.
+        ranker: how rankers are judged: "" for not at all, "own" with the model's parameters as they
+            are (paper, section 7.5), "joint" with the posterior of position bias and last layer.
+        same_as: key of the variant that it is another name for.
+    """
+
+    key: str
+    label: str
+    estimator: str
+    tuned: str
+    baseline: bool = False
+    literal: bool = False
+    entropy: float = 0.0
+    start: float = 0.5
+    frozen: bool = False
+    plain_rate: bool = False
+    small_batches: bool = False
+    ranker: str = ""
+    same_as: str = ""
+
+    @property
+    def pointwise(self) -> bool:
+        """Whether all parameters are single numbers."""
+        return self.estimator == "pointwise"
+
+    @property
+    def folder(self) -> str:
+        """The key as a name of a folder."""
+        return self.key.replace("/", "_")
+
+
+def _method(
+    key: str, label: str, estimator: str, *, tuned: str | None = None, ranker: str = ""
+) -> list[Variant]:
+    """A method without and with baselines."""
+    tuned = tuned or key
+    plain = Variant(key, label, estimator, tuned)
+    corrected = replace(
+        plain,
+        key=f"{key}+baseline",
+        label=f"{label} + b.c.",
+        tuned=f"{tuned}+baseline",
+        baseline=True,
+        ranker=ranker,
+    )
+    return [plain, corrected]
+
+
+def _literal(variant: Variant) -> Variant:
+    return replace(variant, literal=True)
+
+
+_POINTWISE = Variant("pointwise", "Pointwise", "pointwise", "pointwise", ranker="own")
+_CONDITIONED = _method("conditioned", "Self-norm. + cond.", "conditioned", ranker="own")
+_EXACT = Variant("exact", "Exact (ours)", "exact", "exact", ranker="own")
+_MARGINAL = Variant("marginal", "Marginal (ours)", "marginal", "marginal", ranker="joint")
+
+_METHODS = [
+    _POINTWISE,
+    *map(_literal, _method("naive-literal", "Naïve (literal)", "naive", tuned="naive")),
+    *_method("naive", "Naïve", "naive"),
+    *_method("self_normalized", "Self-norm.", "self_normalized"),
+    *_CONDITIONED,
+    _EXACT,
+    _MARGINAL,
+]
+
+_ENTROPY = [
+    replace(
+        base,
+        key=f"{base.key}{mark}@{weight:g}",
+        label=f"{base.label}{', 1/S' if mark else ''}, λ = {weight:g}",
+        entropy=weight,
+        literal=bool(mark),
+        ranker="",
+    )
+    for base, mark in ((_CONDITIONED[0], ""), (_EXACT, ""), (_CONDITIONED[0], "/S"))
+    for weight in ENTROPIES
+]
+
+_WHY = [
+    *(
+        replace(
+            _POINTWISE,
+            key=f"pointwise~start={start:g}",
+            label=f"Pointwise from {start:g}",
+            start=start,
+            ranker="",
+            # the paper's own start
+            same_as="pointwise" if start == _POINTWISE.start else "",
+        )
+        for start in STARTS
+    ),
+    replace(
+        _POINTWISE,
+        key="pointwise~lookup=1",
+        label="Pointwise, plain rate of lookup",
+        plain_rate=True,
+        ranker="",
+    ),
+    replace(
+        _POINTWISE,
+        key="pointwise~batches",
+        label="Pointwise, batches of epistemic models",
+        small_batches=True,
+        ranker="",
+    ),
+    replace(_EXACT, key="exact~nu-frozen", label="Exact, ν frozen", frozen=True, ranker=""),
+    replace(
+        _EXACT,
+        key="exact~lookup=1",
+        label="Exact, plain rate of lookup",
+        plain_rate=True,
+        ranker="",
+    ),
+]
+
+VARIANTS: dict[str, Variant] = {each.key: each for each in (*_METHODS, *_ENTROPY, *_WHY)}
+
+_FIGURE_3 = ("pointwise", "naive+baseline", "self_normalized", "conditioned", "exact")
+
+EXPERIMENTS: dict[str, tuple[str, ...]] = {
+    "a": tuple(each.key for each in _METHODS),
+    "b": _FIGURE_3,
+    "c": (*_FIGURE_3, "self_normalized+baseline"),
+    "d": ("conditioned", "exact", *(each.key for each in _ENTROPY)),
+    "e": tuple(each.key for each in _METHODS if each.ranker),
+    "why": ("pointwise", "exact", "conditioned", *(each.key for each in _WHY)),
+}
+"""Methods of each experiment: figures 2, 3, 4, 5 with 6, 7, and why epistemic models are faster."""
+
+ALIASES = {"figure2": "a", "figure3": "b", "figure4": "c", "figure5": "d", "figure6": "d"}
+ALIASES |= {"figure7": "e"}
+
+
+def choose_methods(
+    methods: Sequence[str] | None = None, only: Sequence[str] | None = None
+) -> tuple[str, ...]:
+    """Keys of the variants that are asked for, in the order of `VARIANTS`; all unless told.
+
+    Args:
+        methods: keys.
+        only: experiments, whose methods are taken; with both, those that are in both.
+    """
+    experiments = [ALIASES.get(name, name) for name in only or EXPERIMENTS]
+    for names, known, what in (
+        (experiments, EXPERIMENTS, "experiment"),
+        (methods or (), VARIANTS, "method"),
+    ):
+        for name in names:
+            if name not in known:
+                hint = did_you_mean(name, known)
+                raise InputError(f"there is no {what} '{name}'{hint}; there are {', '.join(known)}")
+    asked = {key for name in experiments for key in EXPERIMENTS[name]}
+    if methods is not None:
+        asked &= set(methods)
+    if not asked:
+        raise InputError("no method of these experiments was named; leave --methods or --only out")
+    return tuple(key for key in VARIANTS if key in asked)

@@ -1,0 +1,199 @@
+"""Figures over epochs: 2 (likelihood), 4 and 5 (what is learned of relevance), and why RQ2."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from epiclick.paper.claims_entropy import unweighted, weighted
+from epiclick.paper.results import Results
+from epiclick.report.paper_style import (
+    FONT,
+    Line,
+    band,
+    legend_below,
+    line_of,
+    new_figure,
+    save,
+    tidy,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+FIGURE_2 = (
+    "pointwise",
+    "naive-literal",
+    "naive-literal+baseline",
+    "naive",
+    "naive+baseline",
+    "self_normalized",
+    "self_normalized+baseline",
+    "conditioned",
+    "conditioned+baseline",
+    "exact",
+    "marginal",
+)
+FIGURE_4 = ("naive+baseline", "self_normalized", "self_normalized+baseline", "conditioned", "exact")
+WHY = {
+    "pointwise": ("#222222", "-"),
+    "pointwise~start=0.1": ("#d55e00", "-"),
+    "pointwise~start=0.9": ("#cc79a7", "-"),
+    "pointwise~batches": ("#777777", "--"),
+    "pointwise~lookup=1": ("#777777", ":"),
+    "conditioned": ("#0072b2", "-"),
+    "exact": ("#009e73", "-"),
+    "exact~nu-frozen": ("#e69f00", "-"),
+    "exact~lookup=1": ("#009e73", ":"),
+}
+BEST = ("pointwise", "conditioned", "conditioned+baseline", "exact", "marginal")
+METRICS = {
+    "whole_set": "as published (whole test set), a display",
+    "per_display": "expected clicks, a display",
+    "per_pair": "all clicks of a pair, a pair",
+}
+STATISTICS = {
+    "mu_mean": r"Average of the $\mu_{q,d}$",
+    "mu_sd": r"s.s.d. of the $\mu_{q,d}$",
+    "nu_mean": r"Average of the $\nu_{q,d}$",
+    "nu_sd": r"s.s.d. of the $\nu_{q,d}$",
+}
+WEIGHTS = {"0": "#0072b2", "0.0001": "#56b4e9", "0.001": "#009e73", "0.01": "#e69f00",
+           "0.25": "#d55e00"}  # fmt: skip
+WIDE_RANGE = 20.0  # highest over median curve: from here on a linear axis shows one curve only
+LEAST_CLOSE_UP = 0.002  # nats a display
+WIDEST = 0.5  # nats a display: more is no model of clicks
+LEAST_MEANS = 0.1  # of mean relevance
+
+
+def draw_likelihood(results: Results, folder: Path) -> Path | None:
+    """Figure 2: test log-likelihood over epochs of all methods."""
+    return _likelihood(results, [line_of(method) for method in FIGURE_2], folder, "figure-2")
+
+
+def draw_why(results: Results, folder: Path) -> Path | None:
+    """Pointwise models from several starts, and an epistemic one whose confidences are frozen."""
+    lines = [Line(m, line_of(m).label, colour, dashes) for m, (colour, dashes) in WHY.items()]
+    if not any("~" in line.method and line.method in results.methods for line in lines):
+        return None
+    return _likelihood(results, lines, folder, "figure-why-rq2")
+
+
+def draw_relevance(results: Results, folder: Path) -> Path | None:
+    """Figure 4: means and confidences of relevance over epochs."""
+    lines = [line_of(method) for method in FIGURE_4 if results.has(method, "mu_mean")]
+    if not lines:
+        return None
+    figure = new_figure(12.5, 3.4)
+    axes = figure.subplots(1, 4)
+    for place, (quantity, title) in zip(axes, STATISTICS.items(), strict=True):
+        _curves(place, results, lines, quantity)
+        _spread_out(place, results, lines, quantity)
+        tidy(place, title)
+        place.set_xlabel("Epochs", fontsize=FONT)
+    legend_below(figure, axes, 5)
+    return save(figure, folder, "figure-4")
+
+
+def draw_entropy(results: Results, folder: Path, family: str, name: str) -> Path | None:
+    """Figure 5: likelihood and what is learned of relevance, for several entropy weights."""
+    keys = {w: weighted(family, w) if w != "0" else unweighted(family) for w in WEIGHTS}
+    lines = [
+        Line(keys[weight], rf"$\lambda={weight}$", colour)
+        for weight, colour in WEIGHTS.items()
+        if keys[weight] in results.methods
+    ]
+    if not any("@" in line.method for line in lines):
+        return None
+    figure = new_figure(11, 5.6)
+    axes = figure.subplots(2, 3).ravel()
+    panels = {"whole_set": "Log-Likelihood", **STATISTICS}
+    for place, (quantity, title) in zip(axes, panels.items(), strict=False):
+        _curves(place, results, lines, quantity)
+        if quantity == "whole_set":
+            _limits(place, results, lines, quantity, close_up=False)
+        else:
+            _spread_out(place, results, lines, quantity)
+        tidy(place, title)
+        place.set_xlabel("Epochs", fontsize=FONT)
+    axes[-1].set_axis_off()
+    axes[-1].legend(*axes[0].get_legend_handles_labels(), loc="center", fontsize=FONT + 1,
+                    title=line_of(unweighted(family)).label, frameon=False)  # fmt: skip
+    return save(figure, folder, name)
+
+
+def _likelihood(results: Results, lines: Sequence[Line], folder: Path, name: str) -> Path | None:
+    """A column for a metric; the whole range above, a close-up of the best methods below."""
+    lines = [line for line in lines if results.has(line.method, "whole_set")]
+    if not lines:
+        return None
+    figure = new_figure(11, 6.8)
+    axes = figure.subplots(2, 3, sharex=True)
+    for column, (metric, title) in enumerate(METRICS.items()):
+        for row in range(2):
+            place = axes[row, column]
+            _curves(place, results, lines, metric)
+            _limits(place, results, lines, metric, close_up=row == 1)
+            tidy(place, title if row == 0 else "")
+        axes[1, column].set_xlabel("Epochs", fontsize=FONT)
+    axes[0, 0].set_ylabel("Log-Likelihood", fontsize=FONT)
+    axes[1, 0].set_ylabel("Log-Likelihood, close-up", fontsize=FONT)
+    legend_below(figure, axes.ravel().tolist(), 4)
+    return save(figure, folder, name)
+
+
+def _curves(axes: "Axes", results: Results, lines: Sequence[Line], quantity: str) -> None:
+    """Mean and 95 % band over runs; the first are the thickest, so that none hides another."""
+    for line, width in zip(lines, np.linspace(2.2, 1.1, len(lines)), strict=True):
+        if results.has(line.method, quantity):
+            epochs, values = results.of(line.method, quantity)
+            mean, low, high = band(values)
+            look = {"color": line.colour, "linestyle": line.dashes, "linewidth": width}
+            axes.plot(epochs, mean, label=line.label, **look)
+            axes.fill_between(epochs, low, high, color=line.colour, alpha=0.18, linewidth=0)
+
+
+def _means(results: Results, lines: Sequence[Line], quantity: str) -> dict[str, np.ndarray]:
+    """Finite means over runs by epoch."""
+    found = {
+        line.method: band(results.of(line.method, quantity)[1])[0]
+        for line in lines
+        if results.has(line.method, quantity)
+    }
+    return {method: mean for method, mean in found.items() if np.isfinite(mean).all()}
+
+
+def _limits(
+    axes: "Axes", results: Results, lines: Sequence[Line], quantity: str, close_up: bool
+) -> None:
+    """The range of all curves, or of where the best of them end."""
+    means = _means(results, lines, quantity)
+    ends = {method: mean[-1] for method, mean in means.items()}
+    if not means:
+        return
+    best = max(ends.values())
+    if close_up:
+        low = min(v for m, v in ends.items() if m in BEST or "~" in m or v == best)
+        span = 1.3 * max(best - low, LEAST_CLOSE_UP)
+    else:
+        # the first epoch, and a method that went astray, must not make all others one line
+        low = min(float(mean[min(1, len(mean) - 1) :].min()) for mean in means.values())
+        span = np.clip(best - low, LEAST_CLOSE_UP, WIDEST)
+    axes.set_ylim(best - 1.1 * span, best + 0.2 * span)
+
+
+def _spread_out(axes: "Axes", results: Results, lines: Sequence[Line], quantity: str) -> None:
+    """An axis on which differences look as large as they are, and no curve hides the others."""
+    means = list(_means(results, lines, quantity).values())
+    ends = np.array([mean[-1] for mean in means])
+    if not means:
+        return
+    if quantity == "mu_mean":
+        low, high = min(m.min() for m in means), max(m.max() for m in means)
+        room = max(0.1 * (high - low), (LEAST_MEANS - (high - low)) / 2)
+        axes.set_ylim(low - room, high + room)
+    elif ends.min() > 0 and ends.max() > WIDE_RANGE * np.median(ends):
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0)

@@ -1,0 +1,138 @@
+"""`epiclick reproduce`, as a program or a person would call it."""
+
+import json
+from importlib import util
+from pathlib import Path
+
+import pytest
+
+from epiclick.paper import presets
+from epiclick.paper.settings import Settings
+
+from .conftest import Done, epiclick
+
+TINY = Settings(
+    preset="tiny",
+    queries=40,
+    docs=6,
+    features=5,
+    pages=400,
+    theta=(1.0, 0.5, 0.3),
+    runs=2,
+    epochs=3,
+    samples=4,
+    batch_size=60,
+    pointwise_batch_size=120,
+    every=2,
+    ranker_samples=100,
+    hidden=(8, 4),
+    rates=presets.SAME,
+)
+CALL = ["reproduce", "--preset", "tiny", "--jobs", 1]
+METHODS = ["--methods", "pointwise"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tiny_preset():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(presets.PRESETS, "tiny", TINY)
+        yield
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("reproduce") / "out"
+
+
+@pytest.fixture(scope="module")
+def done(out: Path) -> Done:
+    # the first share alone has nothing to report
+    share = epiclick(*CALL, *METHODS, "--out", out, "--cells", "1/2", "--json")
+    assert share.record["claims"] is None
+    assert not (out / "report.html").exists()
+    return epiclick(*CALL, *METHODS, "--out", out, "--json")
+
+
+def test_json_has_the_claims_and_the_folder_the_rest(done: Done, out: Path) -> None:
+    claims = done.record["claims"]
+    assert claims
+    assert {claim["outcome"] for claim in claims} <= {"holds", "does not hold", "cannot tell"}
+    # nearly all of them need other methods
+    assert sum("not run" in claim["reason"] for claim in claims) > len(claims) / 2
+    assert json.loads((out / "claims.json").read_text())["claims"] == claims
+    names = {path.name for path in out.iterdir()}
+    assert names >= {"results.parquet", "settings.json", "report.html", "figures", "cells"}
+    figures = {path.suffix for path in (out / "figures").iterdir()}
+    assert figures == {".png", ".pdf"}
+
+
+def test_a_second_call_does_nothing_again(done: Done, out: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in (out / "cells").rglob("*")}
+    results = (out / "results.parquet").read_bytes()
+    again = epiclick(*CALL, *METHODS, "--out", out)
+    assert again.code == 0, again.err
+    assert "claims of the paper" in again.out
+    assert "report.html" in again.err
+    assert {path: path.stat().st_mtime_ns for path in (out / "cells").rglob("*")} == before
+    assert (out / "results.parquet").read_bytes() == results
+
+
+def test_other_settings_in_the_folder_are_refused(done: Done, out: Path) -> None:
+    refused = epiclick(*CALL, *METHODS, "--out", out, "--epochs", 4)
+    assert refused.code == 2
+    assert "epochs is 3 there and 4 here" in refused.err
+
+
+def test_rates_are_told_and_written(out: Path, tmp_path: Path, monkeypatch) -> None:
+    from epiclick.paper import tuning
+
+    tuned = [tuning.Tuned("pointwise", {0.001: -0.5, 0.003: -0.4, 0.01: -float("inf")})]
+    monkeypatch.setattr(tuning, "tune", lambda *given, **options: tuned)
+    told = epiclick(*CALL, *METHODS, "--out", tmp_path, "--tune")
+    assert told.code == 0, told.err
+    assert "0.003" in told.out
+    record = epiclick(*CALL, *METHODS, "--out", tmp_path, "--tune", "--json").record
+    assert record["rates"] == [
+        {
+            "method": "pointwise",
+            "rate": 0.003,
+            "tried": [[0.001, -0.5], [0.003, -0.4], [0.01, None]],
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--preset", "quik"], "did you mean 'quick'"),
+        (["--methods", "exakt"], "did you mean 'exact'"),
+        (["--only", "figure9"], "no experiment 'figure9'"),
+        (["--cells", "3/2"], "i/n with i from 1 to n"),
+        (["--runs", 0, "--epochs", 0], "epochs must be a whole number above 0"),
+        (["--jobs", 0], "jobs must be"),
+        (["--dataset", "yahoo"], "dataset must be one of"),
+        (["--dataset", "mslr"], "Give their folder with --path"),
+        (["--path", "."], "synthetic data have no path"),
+    ],
+)
+def test_bad_arguments_give_code_2_and_write_nothing(
+    arguments: list[object], words: str, tmp_path: Path
+) -> None:
+    refused = epiclick("reproduce", "--out", tmp_path / "new", *arguments)
+    assert refused.code == 2
+    assert words in refused.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    refused = epiclick("reproduce", "--out", tmp_path / "file")
+    assert refused.code == 2
+    assert "name a folder" in refused.err
+
+
+def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(util, "find_spec", lambda name: None)
+    refused = epiclick("reproduce", "--out", tmp_path)
+    assert refused.code == 2
+    assert "pip install 'epiclick[paper]'" in refused.err

@@ -1,0 +1,189 @@
+"""Claims: decided by their rules in worlds where they are true, false, or not to be told."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from epiclick.paper.checks import FAILS, HOLDS, OPEN, Check, combined, mean_interval
+from epiclick.paper.claims import STATEMENTS, make_claims, write_claims
+from epiclick.paper.readings import epoch_stays_within, first_epoch_within
+from epiclick.paper.results import Results
+from epiclick.paper.statement import Claim
+
+from .planted import EPOCHS, RUNS, as_claimed, contradicted, planted
+
+MIXED = 4  # runs, two of them as claimed and two against it: no claim can be told from them
+IDS = [statement.id for statement in STATEMENTS]
+
+
+@pytest.fixture(scope="module")
+def true() -> Results:
+    return planted(as_claimed())
+
+
+@pytest.fixture(scope="module")
+def outcomes(true: Results) -> dict[str, dict[str, Claim]]:
+    worlds = {
+        HOLDS: true,
+        FAILS: planted(contradicted()),
+        OPEN: planted(as_claimed(), contradicted(), runs=MIXED),
+    }
+    return {name: {c.id: c for c in make_claims(r)} for name, r in worlds.items()}
+
+
+def without(results: Results, *methods: str) -> Results:
+    """The same without some methods."""
+    kept = [method not in methods for method in results.table["method"].to_pylist()]
+    return replace(results, table=results.table.filter(kept))
+
+
+class TestInterval:
+    def test_is_that_of_a_paired_t_test(self) -> None:
+        rng = np.random.default_rng(3)
+        a, b = rng.normal(1, 1, 15), rng.normal(0, 1, 15)
+        oracle = stats.ttest_rel(a, b).confidence_interval(0.95)
+        found = mean_interval(a - b)
+        assert (found.low, found.high) == pytest.approx((oracle.low, oracle.high))
+        assert found.mean == pytest.approx((a - b).mean())
+        assert mean_interval(a - b, 0.99).low < found.low
+
+    @pytest.mark.parametrize("by_run", [[], [1.0], [1.0, np.nan], [1.0, np.inf]])
+    def test_is_missing_where_there_is_none(self, by_run: list[float]) -> None:
+        found = mean_interval(by_run)
+        assert np.isnan([found.low, found.high]).all()
+        assert Check("x", tuple(by_run), above=0).outcome == OPEN
+        assert "run" in Check("x", tuple(by_run), above=0).reason
+
+
+class TestCheck:
+    """Intervals around 2 with half-width 2.484."""
+
+    runs = (1.0, 2.0, 3.0)
+
+    @pytest.mark.parametrize(
+        ("above", "below", "outcome"),
+        [(-0.5, np.inf, HOLDS), (0, np.inf, OPEN), (4.4, np.inf, OPEN), (4.5, np.inf, FAILS),
+         (-np.inf, 4.5, HOLDS), (-np.inf, 4.4, OPEN), (-np.inf, -0.5, FAILS),
+         (-1, 5, HOLDS), (0, 5, OPEN), (-1, 4, OPEN), (5, 6, FAILS), (-6, -5, FAILS), (1, 3, OPEN)],
+    )  # fmt: skip
+    def test_follows_its_range(self, above: float, below: float, outcome: str) -> None:
+        assert Check("x", self.runs, above, below).outcome == outcome
+        opposite = {HOLDS: FAILS, FAILS: HOLDS, OPEN: OPEN}[outcome]
+        assert Check("x", self.runs, above, below, outside=True).outcome == opposite
+
+    def test_several_hold_together_or_one_is_enough(self) -> None:
+        good, bad = Check("x", self.runs, above=-1), Check("x", self.runs, above=9)
+        unsure = Check("x", self.runs, above=1)
+        beside = replace(bad, decides=False)
+        assert combined([good, beside]) == HOLDS
+        assert combined([good, unsure]) == OPEN
+        assert combined([good, unsure, bad]) == FAILS
+        assert combined([beside]) == OPEN
+        assert combined([bad, good], any_of_them=True) == HOLDS
+        assert combined([bad, unsure], any_of_them=True) == OPEN
+        assert combined([bad, bad], any_of_them=True) == FAILS
+
+    def test_equivalence_errs_at_its_nominal_rate_at_most(self) -> None:
+        """At the very margin "holds" comes in 2.5 % of the cases; 4 standard errors allowed."""
+        rng = np.random.default_rng(5)
+        samples = rng.normal(1, 1, (2_000, 15))
+        outcomes = [Check("x", tuple(s), -1, 1).outcome for s in samples]
+        for outcome in (HOLDS, FAILS):
+            rate = np.mean([found == outcome for found in outcomes])
+            assert rate < 0.025 + 4 * np.sqrt(0.025 * 0.975 / len(samples))
+
+
+class TestEpochs:
+    def test_against_a_loop(self) -> None:
+        results = planted({"pointwise": as_claimed()["conditioned"]})
+        epochs, curves = results.of("pointwise", "whole_set")
+        for curve, first, stays in zip(
+            curves,
+            first_epoch_within(results, "pointwise"),
+            epoch_stays_within(results, "pointwise"),
+            strict=True,
+        ):
+            near = [abs(value - curve[-1]) <= 0.001 for value in curve]
+            assert first == next(e for e, ok in zip(epochs, near, strict=True) if ok) == 100
+            assert stays == next(e for i, e in enumerate(epochs) if all(near[i:]))
+
+    def test_a_curve_that_comes_back_passes_first_and_stays_later(self) -> None:
+        rows = [
+            ("pointwise", 0, epoch, "whole_set", 0, value)
+            for epoch, value in ((1, -0.5), (10, -0.4), (20, -0.3), (30, -0.4), (40, -0.4))
+        ]
+        results = Results.from_rows(rows, planted(as_claimed(), runs=1).settings)
+        assert first_epoch_within(results, "pointwise").tolist() == [10]
+        assert epoch_stays_within(results, "pointwise").tolist() == [30]
+
+
+class TestClaims:
+    def test_every_question_of_the_paper_is_asked(self) -> None:
+        assert len(set(IDS)) == len(IDS)
+        for question, least in (("RQ1", 5), ("RQ2", 7), ("RQ3", 13), ("RQ4", 6), ("RQ5", 3)):
+            plain = {i for i in IDS if i.startswith(question) and " " not in i}
+            assert len(plain) >= least, question
+
+    @pytest.mark.parametrize("id", IDS)
+    @pytest.mark.parametrize("outcome", [HOLDS, FAILS, OPEN])
+    def test_outcome_is_the_planted_one(
+        self, outcomes: dict[str, dict[str, Claim]], id: str, outcome: str
+    ) -> None:
+        claim = outcomes[outcome][id]
+        assert claim.outcome == outcome, [(c.quantity, c.interval, c.rule) for c in claim.checks]
+        assert bool(claim.reason) == (outcome == OPEN)
+        runs = MIXED if outcome == OPEN else RUNS
+        assert all(len(check.by_run) == runs for check in claim.checks)
+
+    def test_a_missing_variant_is_named(self, true: Results) -> None:
+        few = without(true, "self_normalized", "conditioned/S@0.25")
+        for claim in make_claims(few):
+            gone = {"self_normalized", "conditioned/S@0.25"} & set(claim.needs)
+            assert (claim.outcome == OPEN) == bool(gone)
+            assert all(key in claim.reason for key in gone)
+        hardly = without(true, *(key for key in true.methods if key != "naive"))
+        assert all(c.outcome == OPEN for c in make_claims(hardly))
+
+    def test_a_run_that_diverged_decides_nothing(self, true: Results) -> None:
+        rows = true.table.to_pylist()
+        broken = [
+            (r["method"], r["run"], r["epoch"], r["quantity"], r["index"],
+             np.nan if r["method"] in ("self_normalized", "exact") and r["run"] == 3
+             and r["epoch"] > 50 and r["quantity"] != "ranker_truth" else r["value"])
+            for r in rows
+        ]  # fmt: skip
+        results = Results.from_rows(broken, true.settings)
+        for claim in make_claims(results):
+            about = {"self_normalized", "exact"} & set(claim.needs)
+            assert (claim.outcome == OPEN) == bool(about), claim.id
+            assert (f"1 of {RUNS} runs" in claim.reason) == bool(about), claim.id
+
+    def test_one_run_is_not_enough(self) -> None:
+        claims = make_claims(planted(as_claimed(), runs=1))
+        assert {claim.outcome for claim in claims} == {OPEN}
+        assert all(claim.reason for claim in claims)
+
+    def test_a_short_run_says_nothing_of_1200_epochs(self, true: Results) -> None:
+        short = [epoch <= 1_000 for epoch in true.table["epoch"].to_pylist()]
+        results = replace(true, table=true.table.filter(short))
+        (claim,) = (c for c in make_claims(results) if c.id == "RQ2.3")
+        assert claim.outcome == OPEN
+        assert "1000 epochs were run" in claim.reason
+        assert EPOCHS[-1] > 1_200
+
+    def test_json_holds_every_number(
+        self, outcomes: dict[str, dict[str, Claim]], tmp_path: Path
+    ) -> None:
+        claims = list(outcomes[OPEN].values())
+        write_claims(claims, tmp_path / "claims.json")
+        whole = json.loads((tmp_path / "claims.json").read_text())
+        assert [entry["id"] for entry in whole["claims"]] == IDS
+        for entry in whole["claims"]:
+            assert all(entry[name] for name in ("claim", "measured", "test", "needs"))
+            for check in entry["checks"]:
+                assert check["low"] <= check["mean"] <= check["high"]
+                assert np.mean(check["by_run"]) == pytest.approx(check["mean"])

@@ -1,0 +1,168 @@
+"""Worlds of the runs, where models start in them, and what is measured of models."""
+
+from dataclasses import replace
+
+import jax
+import numpy as np
+import pytest
+from scipy import integrate, special, stats
+
+from epiclick.models.parameters import Parameters
+from epiclick.models.position import BetaLookup, PointLookup, position_betas
+from epiclick.models.relevance import relevance_betas, relevance_points
+from epiclick.paper.cell import _model
+from epiclick.paper.measuring import Measure
+from epiclick.paper.settings import Settings
+from epiclick.paper.starts import Start, batch_size_of, start_of, training_of
+from epiclick.paper.variants import VARIANTS
+from epiclick.paper.worlds import Bench, make_bench
+from epiclick.training.batches import Batches
+
+
+@pytest.fixture(scope="module")
+def bench(tiny: Settings) -> Bench:
+    return make_bench(tiny)
+
+
+def begin(bench: Bench, key: str) -> Start:
+    return start_of(VARIANTS[key], bench.settings, bench.data(0).train, bench.seed(0))
+
+
+def test_runs_have_the_same_items_and_other_clicks(bench: Bench) -> None:
+    first, second = bench.world(0), bench.world(1)
+    assert first.features is second.features
+    np.testing.assert_array_equal(first.relevance, second.relevance)
+    labels = bench.items.keys["label"].to_numpy()
+    np.testing.assert_allclose(first.relevance, 0.9 * labels / 4 + 0.1)
+    assert not first.log.equals(second.log)
+    assert bench.world(1).log.equals(second.log)
+
+
+def test_queries_that_are_scored_are_not_learned_from(bench: Bench) -> None:
+    data = bench.data(0)
+    learned, scored = (set(part.query_id.to_pylist()) for part in (data.train, data.scored))
+    assert not learned & scored
+    keys = (bench.items.keys[name].to_pylist() for name in ("query_id", "split"))
+    split = dict(zip(*keys, strict=True))
+    assert {split[query] for query in scored} == {"test"}
+    assert {split[query] for query in learned} == {"train"}
+    taken = data.counts.query_id.to_numpy()[data.where]
+    np.testing.assert_array_equal(taken, data.scored.query_id.to_numpy())
+
+
+def test_shapes_do_not_depend_on_what_was_asked_before(tiny: Settings, bench: Bench) -> None:
+    fresh = make_bench(tiny)
+    late = fresh.pairs(1, 60).batches, fresh.scored(1)
+    bench.data(0)
+    bench.pairs(0, 60)
+    early = bench.pairs(1, 60).batches, bench.scored(1)
+    for one, other in zip(late, early, strict=True):
+        assert one.capacity == other.capacity
+        assert len(one) == len(other)
+    dealt = np.concatenate(list(early[0].epoch(np.random.default_rng(0))))
+    np.testing.assert_array_equal(np.sort(dealt[dealt >= 0]), np.arange(len(early[0].counts)))
+
+
+def test_models_start_where_the_paper_says(bench: Bench) -> None:
+    inputs = bench.data(0).inputs
+    for key, start in (("pointwise", 0.5), ("pointwise~start=0.9", 0.9)):
+        parameters = begin(bench, key).parameters
+        zeta, _ = relevance_points(parameters.layers, inputs, np)
+        np.testing.assert_allclose(zeta.mean(), start, atol=0.1)
+        np.testing.assert_allclose(1 / (1 + np.exp(-parameters.position.logit)), start)
+    for key in ("conditioned", "exact~nu-frozen"):
+        parameters = begin(bench, key).parameters
+        alpha, beta = relevance_betas(parameters.layers, inputs, np, smooth=False)
+        np.testing.assert_allclose((alpha / (alpha + beta)).mean(), 0.5, atol=0.1)
+        assert np.quantile(alpha + beta, 0.9) < 1.5
+        alpha_k, beta_k = position_betas(parameters.position, np)
+        np.testing.assert_allclose(alpha_k, 0.55)
+        np.testing.assert_allclose(beta_k, 0.55)
+    assert np.ptp(alpha + beta) < 1e-6  # frozen: the same for all pairs
+    # all methods of a run begin with the same weights
+    ours, theirs = (begin(bench, key).parameters.layers[0][0] for key in ("exact", "naive"))
+    np.testing.assert_array_equal(ours, theirs)
+
+
+def test_variants_differ_in_rate_and_batches(tiny: Settings) -> None:
+    settings = replace(tiny, rates={**tiny.rates, "exact": 0.5})
+    assert training_of(VARIANTS["exact@0.25"], settings, 0).learning_rate == 0.5
+    assert training_of(VARIANTS["exact"], settings, 0).position_rate == 10
+    assert training_of(VARIANTS["exact~lookup=1"], settings, 0).position_rate == 1
+    assert batch_size_of(VARIANTS["pointwise"], settings) == 120
+    assert batch_size_of(VARIANTS["pointwise~batches"], settings) == 60
+    assert batch_size_of(VARIANTS["marginal"], settings) == 60
+    training = training_of(VARIANTS["naive"], settings, 0)
+    assert training.patience is None
+    assert not training.decay
+
+
+@pytest.mark.parametrize(("key", "frozen"), [("exact~nu-frozen", True), ("exact", False)])
+def test_frozen_confidences_have_no_gradient(bench: Bench, key: str, frozen: bool) -> None:
+    variant = replace(VARIANTS[key], estimator="self_normalized")  # which compiles sooner
+    start = start_of(variant, bench.settings, bench.data(0).train, 0)
+    inputs, batch = next(bench.pairs(0, 60).epoch())
+    with jax.enable_x64(True):
+        draws = start.objective.draw(np.random.default_rng(0), start.parameters, inputs)
+        gradient = jax.grad(lambda p: start.objective.loss(p, inputs, batch, draws)[0])(
+            jax.tree.map(np.asarray, start.parameters)
+        )
+    weight, bias = map(np.asarray, gradient.layers[-1])
+    confidences = [weight[:, 1], bias[1:], gradient.position.confidence]
+    means = [weight[:, 0], bias[:1], gradient.position.mean_logit, gradient.layers[0][0]]
+    for part in confidences:
+        assert np.all(np.asarray(part) == 0) == frozen
+    for part in means:
+        assert np.any(np.asarray(part) != 0)
+
+
+def test_a_point_estimate_is_measured_display_by_display(bench: Bench) -> None:
+    data, start = bench.data(0), begin(bench, "pointwise")
+    layers = start.parameters.layers
+    parameters = Parameters(layers, PointLookup(np.array([1.0, 0.0, -1.0])))
+    found = Measure(_model(VARIANTS["pointwise"], data, start), data, bench.scored(0))(parameters)
+    zeta, _ = relevance_points(layers, data.inputs, np)
+    theta = 1 / (1 + np.exp([-1.0, 0.0, 1.0]))
+    total = 0.0
+    counts = data.scored
+    for pair, context, shown, clicked in zip(
+        counts.pair, counts.context, counts.displays, counts.clicks, strict=True
+    ):
+        chance = theta[context] * zeta[data.where[pair]]
+        total += stats.bernoulli.logpmf([1] * clicked + [0] * (shown - clicked), chance).sum()
+    np.testing.assert_allclose(found["per_display"], total / counts.displays.sum())
+    np.testing.assert_allclose(found["per_pair"], total / len(counts))
+    np.testing.assert_allclose(found["whole_set"], total / counts.displays.sum())
+    np.testing.assert_allclose(found["theta"], theta)
+    np.testing.assert_allclose(found["mu_mean"], zeta.mean())
+    np.testing.assert_allclose(found["mu_sd"], stats.tstd(zeta))
+    assert "nu_mean" not in found
+
+
+def test_a_beta_is_integrated_pair_by_pair(bench: Bench) -> None:
+    """Bias is all but certain, so that an integral over relevance alone is left."""
+    data, start = bench.data(0), begin(bench, "exact")
+    layers = start.parameters.layers
+    theta = np.array([0.9, 0.5, 0.2])
+    sure = BetaLookup(np.log(theta / (1 - theta)), np.full(3, 1e12))
+    few = replace(data, scored=data.scored.subset(np.arange(12)), where=data.where[:12])
+    measure = Measure(_model(VARIANTS["exact"], data, start), few, Batches(few.scored, 12))
+    found = measure(Parameters(layers, sure))
+    alpha, beta = relevance_betas(layers, data.inputs, np, smooth=False)
+    np.testing.assert_allclose(found["nu_mean"], (alpha + beta).mean())
+    np.testing.assert_allclose(found["nu_sd"], stats.tstd(alpha + beta))
+    np.testing.assert_allclose(found["theta_alpha"], theta * 1e12, rtol=1e-9)
+    expected = []
+    for pair, (shown, clicked) in enumerate(zip(*few.scored.dense(), strict=True)):
+        a, b = alpha[few.where[pair]], beta[few.where[pair]]
+
+        def likelihood(zeta: float, shown=shown, clicked=clicked) -> float:
+            chance = theta * zeta
+            return float(np.prod(chance**clicked * (1 - chance) ** (shown - clicked)))
+
+        # weighted by zeta^(a - 1) (1 - zeta)^(b - 1)
+        integral, _ = integrate.quad(likelihood, 0, 1, weight="alg", wvar=(a - 1, b - 1))
+        expected.append(np.log(integral) - special.betaln(a, b))
+    np.testing.assert_allclose(found["per_pair"], np.mean(expected), rtol=1e-5)
+    whole = np.sum(expected) / few.scored.total_displays
+    np.testing.assert_allclose(found["whole_set"], whole, rtol=1e-4)
