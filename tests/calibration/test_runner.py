@@ -1,13 +1,11 @@
 """Runs of calibration: controls, stopping and going on, processes."""
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from epiclick.calibration import runner
 from epiclick.calibration.answers import Answers
 from epiclick.calibration.families import Family
 from epiclick.calibration.methods import METHODS, Method, find_methods
@@ -107,17 +105,3 @@ def test_bad_arguments_are_refused_with_a_remedy(arguments: dict, words: str) ->
 
 def test_methods_are_asked_once() -> None:
     assert find_methods(["control", "control"]) == (CONTROL,)
-
-
-def test_processes_share_the_cores_among_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3, 4}, raising=False)
-    assert runner._shares_of_cores(2) == [{0, 2, 4}, {1, 3}]
-    assert runner._shares_of_cores(7) == [{0}, {1}, {2}, {3}, {4}, {0}, {1}]
-    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
-    with runner._threads(3):
-        assert os.environ["OPENBLAS_NUM_THREADS"] == "3"
-    assert "OPENBLAS_NUM_THREADS" not in os.environ
-    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "5")
-    with runner._threads(3):
-        assert os.environ["OPENBLAS_NUM_THREADS"] == "5"
-    assert os.environ["OPENBLAS_NUM_THREADS"] == "5"

@@ -3,8 +3,6 @@
 The table is the same whatever their number, and however often the run was stopped.
 """
 
-import os
-import signal
 import sys
 import tempfile
 import warnings
@@ -13,7 +11,6 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import get_context
-from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +35,7 @@ from epiclick.calibration.table import (
 )
 from epiclick.calibration.worlds import make_case
 from epiclick.errors import InputError, InputWarning, Problem
+from epiclick.processes import cores_of, start_worker, threads_of_started
 
 WORLDS = "worlds"
 PROGRAMS = "programs"
@@ -146,15 +144,15 @@ def _run_apart(
 ) -> None:
     """The same on several processes."""
     context = get_context("spawn")
-    queue = context.SimpleQueue()
-    shares = _shares_of_cores(jobs)
-    for share in shares:
-        queue.put(share)
+    cores = context.SimpleQueue()
+    for own in cores_of(jobs):
+        cores.put(own)
+    programs = str(folder / PROGRAMS)
     pool = ProcessPoolExecutor(
-        jobs, mp_context=context, initializer=_start_worker, initargs=(str(folder), queue)
+        jobs, mp_context=context, initializer=start_worker, initargs=(programs, cores)
     )
     try:
-        with _threads(max(len(share) for share in shares)):
+        with threads_of_started(jobs):
             submitted = [pool.submit(run_world, group, folder) for group in groups]
         for done in as_completed(submitted):
             done.result()
@@ -167,39 +165,6 @@ def _run_apart(
     finally:
         # worlds that are under way are finished and kept, the others left for the next run
         pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _shares_of_cores(jobs: int) -> list[set[int]]:
-    """Cores for each process, which makes as many threads; more would be in each other's way."""
-    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
-    return [set(cores[job::jobs]) or {cores[job % len(cores)]} for job in range(jobs)]
-
-
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    """Processes started meanwhile multiply matrices in so many threads, unless told otherwise.
-
-    That is read when numpy is imported, which is before a process could set it for itself.
-    """
-    name = "OPENBLAS_NUM_THREADS"
-    if name in os.environ:
-        yield
-        return
-    os.environ[name] = str(count)
-    try:
-        yield
-    finally:
-        del os.environ[name]
-
-
-def _start_worker(folder: str, shares: "SimpleQueue[set[int]]") -> None:
-    """Leave Ctrl-C to the parent, and share compiled programs; runs before jax is imported."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    cores = shares.get()
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, cores)
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(folder, PROGRAMS).absolute()))
-    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 
 
 @contextmanager

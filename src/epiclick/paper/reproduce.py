@@ -10,7 +10,8 @@ from epiclick.paper.progress import Watcher, watcher
 from epiclick.paper.results import Results
 from epiclick.paper.settings import Settings
 from epiclick.paper.variants import choose_methods
-from epiclick.paper.workers import available_cores, run_apart
+from epiclick.paper.workers import run_apart
+from epiclick.processes import available_cores
 
 RESULTS = "results.parquet"
 

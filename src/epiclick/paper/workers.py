@@ -1,14 +1,10 @@
 """Cells on several processes, each with cores and a bench of its own."""
 
-import multiprocessing
-import os
-import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
-from multiprocessing import connection, get_context
+from multiprocessing import get_context
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 from typing import Any
@@ -16,6 +12,7 @@ from typing import Any
 from epiclick.paper.cells import Cell
 from epiclick.paper.progress import Watcher
 from epiclick.paper.settings import Settings
+from epiclick.processes import cores_of, start_worker, threads_of_started
 
 PROGRAMS = "programs"
 
@@ -47,7 +44,7 @@ def run_apart(
     listener = threading.Thread(target=_listen, args=(told, watcher), daemon=True)
     listener.start()
     try:
-        with _threads(max(map(len, cores_of(jobs)))):
+        with threads_of_started(jobs):
             submitted = {pool.submit(_do, cell, folder): cell for cell in cells}
         for done in as_completed(submitted):
             done.result()
@@ -68,40 +65,10 @@ def run_apart(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def available_cores() -> list[int]:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
-
-
-def cores_of(jobs: int) -> list[set[int]]:
-    """Cores for each process, which makes as many threads; more would be in each other's way."""
-    cores = available_cores()
-    return [set(cores[job::jobs]) or {cores[job % len(cores)]} for job in range(jobs)]
-
-
 def _listen(told: "SimpleQueue[Told | None]", watcher: Watcher) -> None:
     """Hand on what worker processes tell."""
     while (each := told.get()) is not None:
         watcher.epoch(*each)
-
-
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    """Processes started meanwhile multiply matrices in so many threads, unless told otherwise.
-
-    That is read when numpy is imported, which is before a process could set it for itself.
-    """
-    name = "OPENBLAS_NUM_THREADS"
-    if name in os.environ:
-        yield
-        return
-    os.environ[name] = str(count)
-    try:
-        yield
-    finally:
-        del os.environ[name]
 
 
 def _start(
@@ -111,23 +78,9 @@ def _start(
     cores: "SimpleQueue[set[int]]",
     told: "SimpleQueue[Told | None]",
 ) -> None:
-    """Take cores, share compiled programs, and end when the parent does; jax comes later."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    own = cores.get()
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, own)
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(folder, PROGRAMS).absolute()))
-    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
+    """Become a worker, and know what all cells need; jax comes later."""
+    start_worker(str(Path(folder, PROGRAMS)), cores)
     _worker.update(settings=settings, path=path, told=told)
-    threading.Thread(target=_follow_parent, daemon=True).start()
-
-
-def _follow_parent() -> None:
-    """End with the parent, however it ends; two runs in one folder would do the same twice."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    connection.wait([parent.sentinel])
-    os._exit(1)
 
 
 def _do(cell: Cell, folder: Path) -> None:
