@@ -14,6 +14,7 @@ from epiclick.cli import (
     fit,
     position_bias,
     relevance,
+    report,
     reproduce,
     simulate,
 )
@@ -39,6 +40,7 @@ app.command("relevance", cls=AsTheModel)(relevance.relevance)
 app.command("evaluate", cls=AsTheModel)(evaluate.evaluate)
 app.command("compare", cls=AsTheModel)(compare.compare)
 app.command("export", cls=AsTheModel)(export.export)
+app.command("report", cls=AsTheModel)(report.report)
 app.command("calibrate")(calibrate.calibrate)
 app.command("reproduce")(reproduce.reproduce)
 

@@ -1,0 +1,164 @@
+"""`epiclick report`: one page about a fitted model."""
+
+import shlex
+import sys
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from epiclick.cli.compare_input import named_rankings, warn_of_same_files
+from epiclick.cli.log_options import (
+    ClipClicks,
+    Column,
+    Context,
+    GivenOptions,
+    Ids,
+    MaxBad,
+    MissingFeatures,
+    OnBad,
+    PositionBase,
+    Where,
+    read_counts,
+)
+from epiclick.cli.out_file import check_writable
+from epiclick.cli.output import AsJson, Quiet, note, print_json, progress
+from epiclick.cli.position_bias import Model
+from epiclick.cli.telling import print_text, told_warnings
+from epiclick.errors import InputError
+
+if TYPE_CHECKING:
+    from epiclick.report.gather import Report
+
+SUFFIXES = (".html", ".htm")
+
+
+def report(
+    model: Model,
+    log: Annotated[
+        list[str] | None,
+        typer.Argument(help="The model's own log: files, folders or globs.", show_default=False),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("report.html"),
+    features: Annotated[str | None, typer.Option(help="Features of the items.")] = None,
+    backtest: Annotated[
+        list[str] | None,
+        typer.Option(help="A log held back, to check the model's clicks on. May be repeated."),
+    ] = None,
+    ranking: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=FILE",
+            help="What a ranker shows, as in epiclick compare. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    depth: Annotated[int | None, typer.Option(help="Last position that counts.")] = None,
+    against: Annotated[
+        list[Path] | None, typer.Option(help="Another model to score beside. May be repeated.")
+    ] = None,
+    truth: Annotated[
+        Path | None, typer.Option(help="Folder of the simulated world that the log comes from.")
+    ] = None,
+    title: Annotated[str, typer.Option(help="Of the page.", show_default="the model's name")] = "",
+    missing_features: MissingFeatures = "error",
+    context: Context = None,
+    position_base: PositionBase = None,
+    column: Column = None,
+    where: Where = None,
+    clip_clicks: ClipClicks = False,
+    ids: Ids = None,
+    on_bad: OnBad = None,
+    max_bad: MaxBad = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write a page about a model: what is looked at, how sure that is, which ranker to ship.
+
+    The page is one file that needs no network. What was not given is left out, and the page names
+    the option that adds it.
+
+    Example: epiclick report model log.parquet --features features.parquet --ranking new=new.csv
+    """
+    from epiclick.comparison.compare import compare
+    from epiclick.data.features import read_features
+    from epiclick.pbm import load
+    from epiclick.report.facts.sources import Sources
+    from epiclick.report.facts.truth import read_truth
+    from epiclick.report.gather import gather
+    from epiclick.report.page import write_report
+
+    silent = quiet or as_json
+    check_out(out)
+    given = GivenOptions(context, position_base, column, where, clip_clicks, ids, on_bad, max_bad)
+    rankings = named_rankings(ranking or [])
+    fitted = load(model)
+    others = {str(path): load(path) for path in against or []}
+    known = None if truth is None else read_truth(truth)
+    wants_features = fitted.fitted_.features is not None
+    if rankings and wants_features and features is None:
+        raise InputError("--ranking: the model was trained on features; give them with --features")
+    with told_warnings(quiet=silent) as told:
+        options = given.over_saved(fitted.fitted_.options, quiet=silent or not (log or backtest))
+        uses = wants_features or any(each.fitted_.features is not None for each in others.values())
+        joined = features if uses else None
+        if features is not None and joined is None:
+            note("no model was trained on features, so --features is not used", quiet=silent)
+        if others and joined is None and uses:
+            raise InputError("--against: that model was trained on features; give --features")
+        counts, later = (
+            read_counts(files, options, joined, missing_features, quiet=silent) if files else None
+            for files in (log, backtest)
+        )
+        if backtest and log:
+            warn_of_same_files(backtest, log)
+        table = None if joined is None else read_features(joined, ids=options.ids)
+        own = table if wants_features else None
+        with progress("comparing rankers", quiet=silent or not rankings):
+            compared = None
+            if rankings:
+                compared = compare(
+                    fitted, rankings, own, clicks=counts, depth=depth, backtest=later
+                )
+        with progress("gathering", quiet=silent):
+            found = gather(
+                Sources(
+                    model=fitted,
+                    name=model.name or str(model),
+                    log=counts,
+                    later=later,
+                    features=own,
+                    others=others,
+                    comparison=compared,
+                    truth=known,
+                    command=shlex.join(["epiclick", *sys.argv[1:]]),
+                    log_names=tuple(log or ()),
+                    made=date.today().isoformat(),
+                ),
+                title,
+            )
+        try:
+            write_report(found, out)
+        except OSError as error:
+            raise InputError(f"--out {out} cannot be written: {error}") from error
+    if as_json:
+        print_json({"report": str(out), "bytes": out.stat().st_size, "warnings": told})
+        return
+    print_opening(found)
+    note(f"written to {out} ({out.stat().st_size / 1e6:.1f} MB)", quiet=quiet)
+
+
+def check_out(out: Path) -> None:
+    """Refuse a path that no page can be written to, before anything is read."""
+    if out.is_dir():
+        raise InputError(f"--out {out} is a folder; name a file, such as {out / 'report.html'}")
+    if out.suffix.lower() not in SUFFIXES:
+        raise InputError(f"--out {out}: the page is HTML; name a .html file")
+    check_writable(out)
+
+
+def print_opening(found: "Report") -> None:
+    """The page in three sentences, as it begins."""
+    for sentence in (found.opening.looked_at, found.opening.sure, found.opening.ship):
+        print_text(sentence)

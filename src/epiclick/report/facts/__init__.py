@@ -1,0 +1,1 @@
+"""Numbers and sentences of the report page, gathered before anything is drawn."""

@@ -1,0 +1,111 @@
+"""Position bias with its intervals, and what the checks of the fit say of it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from epiclick.models.position import BetaLookup
+from epiclick.report.facts.contexts import drawn, labels_of, spoken
+from epiclick.report.facts.sources import Sources
+
+
+@dataclass(frozen=True)
+class BiasRow:
+    """How much a context is looked at.
+
+    Attributes:
+        label: its values.
+        spoken: the same in a sentence.
+        mean: probability that an item there is looked at.
+        low: lower end of its interval; NaN without one.
+        high: upper end.
+        relative: as a share of the reference's.
+        relative_low: lower end of its interval; NaN without one.
+        relative_high: upper end.
+        truth: of a simulated world, relative to the reference; NaN where unknown.
+    """
+
+    label: str
+    spoken: str
+    mean: float
+    low: float
+    high: float
+    relative: float
+    relative_low: float
+    relative_high: float
+    truth: float
+
+    @property
+    def is_held(self) -> bool:
+        """Whether there is nothing to be sure or unsure of: the reference itself."""
+        return self.relative_low == self.relative_high == 1
+
+
+@dataclass(frozen=True)
+class Bias:
+    """Position bias of a model.
+
+    Attributes:
+        context: what it depends on: "position".
+        reference: the context that others are compared with, in a sentence.
+        kind: of the intervals: "robust", "evidential", or "" where there are none.
+        level: probability of the intervals.
+        is_free: whether the scale is free, so that only relative values are learned.
+        rows: of the contexts, the most displayed if there are many.
+        contexts: how many there are.
+        fit_ratio: chi-squared by its degrees of freedom; None where unknown.
+        fit_freedom: these degrees of freedom.
+        words: what the checks found, sentence by sentence.
+        warnings: what may mislead.
+    """
+
+    context: str
+    reference: str
+    kind: str
+    level: float
+    is_free: bool
+    rows: tuple[BiasRow, ...]
+    contexts: int
+    fit_ratio: float | None
+    fit_freedom: int
+    words: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def bias(sources: Sources) -> Bias:
+    """Ask the model."""
+    fitted, checks = sources.fitted, sources.fitted.training.checks
+    contexts, first = fitted.contexts, fitted.anchor or 0
+    table = sources.model.position_bias()
+    names = ("mean", "low", "high", "relative", "relative_low", "relative_high")
+    numbers = table[list(names)].to_numpy(float).T  # (6, contexts)
+    truth = np.full(len(contexts), np.nan)
+    if sources.truth is not None:
+        truth = sources.truth.bias_at(contexts)
+        truth = truth / truth[first]
+    kind = "robust"
+    if isinstance(fitted.parameters.position, BetaLookup):
+        kind = "evidential"
+    elif np.isnan(numbers[1]).all():
+        kind = ""
+    labels = labels_of(contexts)
+    return Bias(
+        context=", ".join(contexts.column_names),
+        reference=spoken(contexts, first),
+        kind=kind,
+        level=sources.model.level,
+        is_free=fitted.anchor is None and not checks.get("given_bias"),
+        rows=tuple(
+            BiasRow(
+                labels[k],
+                spoken(contexts, k),
+                *(float(values[k]) for values in (*numbers, truth)),
+            )
+            for k in drawn(checks["by_context"]["displays"])
+        ),
+        contexts=len(contexts),
+        fit_ratio=checks.get("chi2_per_df"),
+        fit_freedom=int(checks.get("chi2_df") or 0),
+        words=tuple(w for w in checks.get("words", ()) if not w.startswith("Warning: ")),
+        warnings=tuple(fitted.training.warnings),
+    )

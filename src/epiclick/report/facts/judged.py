@@ -1,0 +1,133 @@
+"""Relevance of items, chunk after chunk, from the best that is known of them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from epiclick.data.counts import ClickCounts
+from epiclick.models.averaging import networks_of
+from epiclick.models.fitted import FittedPBM, Items
+from epiclick.models.item_tables import relevance_frames
+from epiclick.models.prediction import chunks_of, relevance_of_pairs
+from epiclick.models.uncertainty import parameter_draws
+from epiclick.report.facts.absent import Absent
+from epiclick.report.facts.sources import Sources
+
+CHUNK = 65_536  # items at once
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Some items; (items,) each.
+
+    Attributes:
+        query_id: their queries.
+        doc_id: their documents.
+        mean: expected relevance.
+        low: lower end of its interval; NaN without one.
+        high: upper end.
+        alpha: of the Beta with the same mean and variance; NaN for points.
+        beta: likewise.
+        displays: how often they were shown; None without a log.
+        clicks: how often they were clicked; None likewise.
+    """
+
+    query_id: pa.Array
+    doc_id: pa.Array
+    mean: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    alpha: np.ndarray
+    beta: np.ndarray
+    displays: np.ndarray | None = None
+    clicks: np.ndarray | None = None
+
+
+def how_judged(sources: Sources) -> str | Absent:
+    """By what items are judged, in words; or what is missing."""
+    fitted = sources.fitted
+    if not sources.can_judge:
+        return Absent(
+            "The model judges items by their features, and these were not given.",
+            "--features features.parquet",
+        )
+    if sources.log is not None:
+        if fitted.kind == "PointwisePBM":
+            return "their features; a pointwise model does not learn from an item's own clicks"
+        return "their own clicks" + (" and their features" if fitted.features is not None else "")
+    return "their features alone" if fitted.features is not None else "their own clicks"
+
+
+def judged(sources: Sources) -> Iterator[Judged]:
+    """Items of the log, or else of the features, or else those that the model keeps."""
+    fitted, log = sources.fitted, sources.log
+    level = sources.model.level
+    if log is not None:
+        yield from (
+            _of_points(fitted, log, level)
+            if fitted.kind == "PointwisePBM"
+            else _of_log(fitted, log, level)
+        )
+        return
+    if fitted.items is not None:
+        yield from _kept(fitted.items)
+        return
+    assert sources.features is not None
+    keys, start = sources.features.keys, 0
+    for frame in relevance_frames(fitted, sources.features, level):
+        own = keys.slice(start, len(frame))
+        start += len(frame)
+        ids = (own[name].combine_chunks() for name in ("query_id", "doc_id"))
+        columns = (frame[name].to_numpy() for name in ("mean", "low", "high", "alpha", "beta"))
+        yield Judged(*ids, *columns)
+
+
+def _kept(items: Items) -> Iterator[Judged]:
+    for start in range(0, len(items.query_id), CHUNK):
+        part = slice(start, start + CHUNK)
+        alpha, beta = items.alpha[part], items.beta[part]
+        yield Judged(
+            items.query_id.slice(start, CHUNK),
+            items.doc_id.slice(start, CHUNK),
+            *(alpha / (alpha + beta), items.low[part], items.high[part], alpha, beta),
+        )
+
+
+def _of_log(fitted: FittedPBM, log: ClickCounts, level: float) -> Iterator[Judged]:
+    from epiclick.posterior.items import posteriors  # which loads jax
+
+    for part, known in posteriors(fitted, log, level):
+        betas = known.betas
+        yield Judged(
+            part.query_id,
+            part.doc_id,
+            *(known.mean, known.low, known.high, betas.alpha, betas.beta),
+            *_counted(part),
+        )
+
+
+def _of_points(fitted: FittedPBM, log: ClickCounts, level: float) -> Iterator[Judged]:
+    networks = networks_of(parameter_draws(fitted))
+    for _, _, part in chunks_of(log, CHUNK):
+        values, _ = relevance_of_pairs(fitted, networks, part)  # (members, pairs)
+        nothing = np.full(len(part), np.nan)
+        low = high = nothing
+        if len(values) > 1:
+            low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        yield Judged(
+            part.query_id,
+            part.doc_id,
+            *(values.mean(axis=0), low, high, nothing, nothing),
+            *_counted(part),
+        )
+
+
+def _counted(part: ClickCounts) -> tuple[np.ndarray, np.ndarray]:
+    """(pairs,) displays and clicks."""
+    displays, clicks = (
+        np.bincount(part.pair, amount, len(part)).astype(np.int64)
+        for amount in (part.displays, part.clicks)
+    )
+    return displays, clicks

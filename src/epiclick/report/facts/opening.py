@@ -1,0 +1,126 @@
+"""The page in three sentences: what is looked at, how sure that is, which ranker to ship."""
+
+from dataclasses import dataclass
+
+from epiclick.report.facts.absent import Absent
+from epiclick.report.facts.bias import Bias, BiasRow
+from epiclick.report.facts.doubts import Doubt
+from epiclick.report.facts.quality import Quality
+from epiclick.report.facts.rankers import Rankers
+
+MOST_NAMED = 5  # contexts in the first sentence
+
+
+@dataclass(frozen=True)
+class Opening:
+    """Three sentences.
+
+    Attributes:
+        looked_at: which positions get looked at.
+        sure: how sure that is.
+        ship: which ranker to ship.
+    """
+
+    looked_at: str
+    sure: str
+    ship: str
+
+
+def opening(
+    bias: Bias, quality: Quality | Absent, rankers: Rankers | Absent, doubts: tuple[Doubt, ...]
+) -> Opening:
+    """Say it."""
+    return Opening(_looked_at(bias), _sure(bias, quality, doubts), _ship(rankers))
+
+
+def _looked_at(bias: Bias) -> str:
+    others = [row for row in bias.rows if row.spoken != bias.reference]
+    if not others:
+        return f"All that was shown stood at {bias.reference}, so there is nothing to compare."
+    told = _spread_out(others)
+    named = [f"{_times(row.relative)} at {row.spoken}" for row in told]
+    more = "" if len(told) == len(others) else f" (all {bias.contexts} places are below)"
+    return (
+        f"For every 100 times that a result at {bias.reference} is looked at, the same result is "
+        f"looked at {_joined(named)}{more}."
+    )
+
+
+def _sure(bias: Bias, quality: Quality | Absent, doubts: tuple[Doubt, ...]) -> str:
+    learned = [row for row in bias.rows if not row.is_held]
+    applies = sum(doubt.state == "applies" for doubt in doubts)
+    against = {0: "no check speaks against it", 1: "one check speaks against it"}.get(
+        applies, f"{applies} checks speak against it"
+    )
+    if not bias.kind:
+        return (
+            "How sure that is this model cannot say, as it has one number for everything; "
+            f"{against}."
+        )
+    if not learned:
+        return f"There is nothing to be unsure of in that; {against}."
+    widest = max(learned, key=lambda row: row.relative_high - row.relative_low)
+    low, high = _times(widest.relative_low, ""), _times(widest.relative_high)
+    promise = f"that should hold it with {bias.level:.0%} probability"
+    if bias.kind == "evidential":
+        promise = "which the paper's way of fitting does not make right on average"
+    words = (
+        f"Each of these numbers has a range {promise}: the widest is {low} to {high}, at "
+        f"{widest.spoken}"
+    )
+    checked = ""
+    if not isinstance(quality, Absent) and quality.fair and quality.backtest.inside is not None:
+        agree = "agreed with" if quality.backtest.inside else "differed from"
+        checked = f" clicks that the model had not seen {agree} its prediction, and"
+    return f"{words};{checked} {against}."
+
+
+def _ship(rankers: Rankers | Absent) -> str:
+    if isinstance(rankers, Absent):
+        return (
+            f"Which ranker to ship is not known yet, as none were compared: add {rankers.remedy}."
+        )
+    best = rankers.rows[0]
+    if not rankers.differences:
+        return (
+            f"Only {best.name} was valued, at {best.value:.3f} clicks a page; name a second "
+            "ranker to see which to ship."
+        )
+    lead = rankers.differences[0]
+    if lead.difference == 0 and lead.spread.total == 0:
+        return f"{best.name} and {lead.against} show the same items, so either can be shipped."
+    if not rankers.is_uncertain:
+        return (
+            f"{best.name} is expected to get {lead.relative:+.1%} clicks against {lead.against}, "
+            "but this model cannot say how sure that is, so test it before you ship it."
+        )
+    gain = f"{lead.relative:+.1%} clicks ({lead.relative_low:+.1%} to {lead.relative_high:+.1%})"
+    if rankers.is_sure:
+        return f"Ship {best.name}: it beats {lead.against} with probability " + (
+            f"{_chance(lead.prob_better)}, expect {gain}."
+        )
+    return (
+        f"Do not choose between {best.name} and {lead.against} yet: {best.name} is better with "
+        f"probability {_chance(lead.prob_better)} only, expect {gain}."
+    )
+
+
+def _spread_out(rows: list[BiasRow]) -> list[BiasRow]:
+    """Few of the rows, from the first to the last."""
+    if len(rows) <= MOST_NAMED:
+        return rows
+    step = (len(rows) - 1) / (MOST_NAMED - 1)
+    return [rows[round(i * step)] for i in range(MOST_NAMED)]
+
+
+def _times(share: float, unit: str = " times") -> str:
+    """A share of 100 times, with a digit more where it is small."""
+    return f"{100 * share:.{1 if 0 < share < 0.1 else 0}f}{unit}"
+
+
+def _chance(probability: float) -> str:
+    return "above 0.99" if probability > 0.995 else f"{probability:.2f}"
+
+
+def _joined(parts: list[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

@@ -1,0 +1,68 @@
+"""The truth of a simulated world, to hold a model's intervals against."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from epiclick.data.matching import locate_rows
+from epiclick.errors import InputError
+
+FILES = ("truth.json", "relevance.parquet")
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """What is true in a simulated world.
+
+    Attributes:
+        position_bias: (positions,) from position 1 on.
+        keys: query_id and doc_id of the items.
+        relevance: (items,) probability of a click if looked at.
+    """
+
+    position_bias: np.ndarray
+    keys: pa.Table
+    relevance: np.ndarray
+
+    def bias_at(self, contexts: pa.Table) -> np.ndarray:
+        """(contexts,) true bias; NaN where the contexts are not positions of this world."""
+        names, size = contexts.column_names, len(self.position_bias)
+        nothing = np.full(len(contexts), np.nan)
+        if names != ["position"] or not pa.types.is_integer(contexts["position"].type):
+            return nothing
+        position = contexts["position"].to_numpy()
+        inside = (position >= 1) & (position <= size)
+        return np.where(inside, self.position_bias[np.where(inside, position, 1) - 1], nothing)
+
+    def relevance_of(self, query_id: pa.Array, doc_id: pa.Array) -> np.ndarray:
+        """(pairs,) true relevance; NaN for pairs that are not in this world."""
+        row = locate_rows(
+            {"query_id": query_id, "doc_id": doc_id},
+            {name: self.keys[name] for name in ("query_id", "doc_id")},
+        )
+        return np.where(row >= 0, self.relevance[row], np.nan)
+
+
+def read_truth(folder: str | Path) -> Truth:
+    """The truth in a folder that `epiclick simulate` wrote."""
+    folder = Path(folder)
+    missing = [name for name in FILES if not (folder / name).is_file()]
+    if missing:
+        raise InputError(
+            f"--truth {folder} is no simulated world: it has no {' and no '.join(missing)}. Give "
+            "the folder that `epiclick simulate --out` wrote"
+        )
+    try:
+        stored = json.loads((folder / FILES[0]).read_text(encoding="utf-8"))
+        bias = np.array(stored["position_bias"], float)
+        table = pq.read_table(folder / FILES[1], columns=["query_id", "doc_id", "relevance"])
+        relevance = table["relevance"].to_numpy().astype(float)
+    except (KeyError, TypeError, ValueError, OSError) as error:
+        raise InputError(f"--truth {folder} cannot be read: {error}. Simulate it again") from error
+    if bias.ndim != 1 or not len(bias):
+        raise InputError(f"--truth {folder}: its position bias is not a list of numbers")
+    return Truth(bias, table.select(["query_id", "doc_id"]), relevance)

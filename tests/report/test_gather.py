@@ -1,0 +1,275 @@
+"""Numbers of the report against brute force, and worlds in which the answer is known."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from scipy import stats
+
+import epiclick as ec
+from epiclick.errors import InputError
+from epiclick.report.facts.absent import Absent
+from epiclick.report.facts.items import (
+    MOST_OF_A_KIND,
+    MOST_ROWS,
+    MOST_TEXT,
+    Best,
+    item_sample,
+    short,
+)
+from epiclick.report.facts.judged import Judged, judged
+from epiclick.report.facts.opening import opening
+from epiclick.report.facts.rankers import rankers
+from epiclick.report.facts.rates import click_rates
+from epiclick.report.facts.reliability import reliability
+from epiclick.report.facts.sources import Sources, Trial
+from epiclick.report.facts.truth import read_truth
+from epiclick.report.gather import Report, gather
+
+from .planted import NU, THETA, draw_log, planted, sources_of
+
+
+def test_the_opening_answers_the_three_questions(report: Report) -> None:
+    said = report.opening
+    assert said.looked_at.startswith("For every 100 times that a result at position 1 is looked at")
+    for times, position in ((60, 2), (40, 3), (25, 4)):
+        assert f"{times} times at position {position}" in said.looked_at
+    assert "90% probability" in said.sure
+    assert "agreed with its prediction" in said.sure
+    assert said.ship.startswith("Ship best <b>: it beats worst with probability above 0.99")
+
+
+def ship(report: Report, rankings: dict[str, pd.DataFrame]) -> str:
+    """What to ship of these."""
+    log, _ = draw_log(1)
+    model = planted(log)
+    compared = ec.compare(model, rankings, clicks=log, samples=200)
+    found = rankers(Sources(model, "m", log, comparison=compared))
+    return opening(report.bias, report.quality, found, report.doubts).ship
+
+
+def test_rankers_that_cannot_be_told_apart_are_not_chosen_from(report: Report) -> None:
+    frame = draw_log(1)[1].keys.to_pandas()
+    frame["position"] = frame.groupby("query_id").cumcount() + 1
+    shown = frame[frame["position"] <= 4].reset_index(drop=True)
+    said = ship(report, {"one": shown, "other": shown})
+    assert said == "one and other show the same items, so either can be shipped."
+    # two items change places whose relevance is known to be about the same
+    items = planted(draw_log(1)[0]).relevance()
+    mean = shown.merge(items)["mean"].to_numpy().reshape(-1, 4)
+    near = 4 * int(np.abs(mean[:, 0] - mean[:, 1]).argmin())
+    turned = shown.copy()
+    turned.loc[[near, near + 1], "position"] = [2, 1]
+    said = ship(report, {"one": shown, "other": turned})
+    assert said.startswith(("Do not choose between one and other", "Do not choose between other"))
+    assert "Only one was valued" in ship(report, {"one": shown})
+
+
+def test_data_at_a_glance_are_those_of_the_log(report: Report) -> None:
+    log, _ = draw_log(1)
+    found, table = report.glance, log.by_context()
+    assert (found.pages, found.queries, found.pairs) == (60 * 30, 60, len(log))
+    assert (found.displays, found.clicks) == (60 * 30 * 4, log.total_clicks)
+    assert [row.clicks for row in found.rows] == table["clicks"].tolist()
+    assert [row.rate for row in found.rows] == pytest.approx(table["click_rate"].tolist())
+
+
+def counted(rows: list[tuple[int, int, int]]) -> ec.ClickCounts:
+    """Query, displays and clicks of an item each, all at one position."""
+    columns = dict(zip(("query_id", "displays", "clicks"), np.array(rows).T, strict=True))
+    same = np.ones(len(rows), int)
+    return ec.ClickCounts.from_table(pa.table({**columns, "doc_id": same, "position": same}))
+
+
+def test_an_interval_of_independent_displays_is_wilsons() -> None:
+    # as many queries as displays: nothing is alike
+    size, clicks = 400, 120
+    log = counted([(q, 1, int(q < clicks)) for q in range(size)])
+    rate, low, high = click_rates(log, log.context, 1)[:, 0]
+    assert rate == clicks / size
+    t = stats.t.ppf(0.95, size - 1)
+    wilson = stats.binomtest(clicks, size).proportion_ci(2 * stats.norm.cdf(t) - 1, "wilson")
+    # the error between queries has one degree of freedom less: n - 1 in place of n
+    assert [low, high] == pytest.approx([wilson.low, wilson.high], abs=1e-3)
+
+
+def test_an_interval_of_alike_displays_is_as_wide_as_that_of_their_queries() -> None:
+    widths = []
+    for repeats in (1, 50):
+        log = counted([(q, repeats, repeats * (q % 4 == 0)) for q in range(100)])
+        _, low, high = click_rates(log, log.context, 1)[:, 0]
+        widths.append(high - low)
+    assert widths[1] == pytest.approx(widths[0], rel=1e-9)
+    assert widths[0] > 0.1
+
+
+def test_a_rate_of_0_has_an_interval_and_an_empty_group_none() -> None:
+    log = counted([(q, 4, 0) for q in range(3)])
+    rates = click_rates(log, log.context, 2)
+    assert rates[0, 0] == rates[1, 0] == 0 < rates[2, 0] < 1
+    assert np.isnan(rates[:, 1]).all()
+
+
+def some_items(size: int, seed: int = 0) -> Judged:
+    rng = np.random.default_rng(seed)
+    low = rng.random(size)
+    ids = pa.array([f"d{i}" for i in range(size)])
+    numbers = (low + 0.1, low, low + rng.random(size), np.ones(size), np.ones(size))
+    return Judged(ids, ids, *numbers)
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 64, 1000])
+def test_the_best_of_a_stream_are_the_best_of_all(chunk: int) -> None:
+    whole = some_items(300)
+    score = np.round(np.random.default_rng(1).random(300), 2)  # with ties
+    score[::17] = np.nan
+    best = Best(20)
+    for first in range(0, 300, chunk):
+        part = slice(first, first + chunk)
+        columns = {
+            name: value[part]
+            for name, value in vars(whole).items()
+            if isinstance(value, np.ndarray)
+        }
+        ids = whole.doc_id.slice(first, chunk)
+        best.add(score[part], first, Judged(ids, ids, **columns))
+    expected = sorted(np.flatnonzero(~np.isnan(score)), key=lambda i: (-score[i], i))[:20]
+    assert best.number.tolist() == expected
+    assert [row.doc for row in best.rows] == [f"d{i}" for i in expected]
+    assert [row.low for row in best.rows] == whole.low[expected].tolist()
+
+
+def test_a_sample_holds_the_most_uncertain_and_the_most_underrated() -> None:
+    log, _ = draw_log(4, queries=500, pages=3)
+    assert len(log) > MOST_ROWS
+    sources = Sources(planted(log), "m", log)
+    found = item_sample(sources)
+    assert not isinstance(found, Absent)
+    (every,) = judged(sources)
+    assert (found.total, len(found.rows)) == (len(log), MOST_ROWS)
+    assert found.cells.sum() == len(log)
+    assert every.displays is not None
+    assert every.clicks is not None
+    shown = {(row.query, row.doc) for row in found.rows}
+    for score in (every.high - every.low, every.low - every.clicks / every.displays):
+        top = np.argsort(-score, kind="stable")[:MOST_OF_A_KIND]
+        assert {(str(every.query_id[i]), str(every.doc_id[i])) for i in top} <= shown
+    for row in found.rows[:50]:
+        assert row.underrated == pytest.approx(row.low - row.clicks / row.displays)  # type: ignore[operator]
+
+
+def test_long_ids_are_cut() -> None:
+    assert short("x" * MOST_TEXT) == "x" * MOST_TEXT
+    assert len(short("x" * 10_000)) == MOST_TEXT
+    assert short("x" * 10_000).endswith("…")
+
+
+def test_items_of_a_sound_model_lie_where_it_says_and_others_do_not() -> None:
+    log, _ = draw_log(5, queries=400, pages=8)
+    for nu, flat in ((NU, True), (60.0, False)):
+        fitted = replace(planted(log, nu=nu).fitted_, items=None)  # as if it saw them first now
+        found = reliability(fitted, log, np.full(len(log.pair), 0.2), seed=0)
+        assert sum(found.places) == pytest.approx(1)
+        # ten shares, each outside the band with probability 0.01
+        outside = sum(abs(share - 0.1) > found.band for share in found.places)
+        assert (outside <= 2) == flat
+        if not flat:  # too sure: what comes lies at the ends
+            assert found.places[0] + found.places[-1] > 0.2 + 2 * found.band
+
+
+def test_coverage_is_that_of_all_items(report: Report) -> None:
+    log, truth = draw_log(1)
+    (every,) = judged(Sources(planted(log), "m", log))
+    true = truth.relevance_of(log.query_id, log.doc_id)
+    assert not np.isnan(true).any()
+    held = (every.low <= true) & (true <= every.high)
+    assert not isinstance(report.items, Absent)
+    found = report.items.coverage
+    assert found is not None
+    assert (found.items, found.held) == (len(log), held.sum())
+    # well specified: 0.9 give or take three standard errors, items being independent
+    assert abs(held.mean() - 0.9) < 3 * math.sqrt(0.09 / len(log))
+    assert found.error == pytest.approx(np.abs(every.mean - true).mean())
+    shares = dict(found.curve)
+    place = stats.beta.cdf(true, every.alpha, every.beta)
+    assert shares[0.5] == pytest.approx(np.mean((place >= 0.25) & (place <= 0.75)), abs=1e-9)
+
+
+def test_truth_of_another_world_is_not_held() -> None:
+    sources = sources_of()
+    assert sources.truth is not None
+    wrong = replace(sources.truth, relevance=1 - sources.truth.relevance)
+    found = item_sample(replace(sources, truth=wrong))
+    assert not isinstance(found, Absent)
+    assert found.coverage is not None
+    assert found.coverage.held < 0.6 * found.coverage.items
+
+
+def test_position_bias_beside_the_truth(report: Report) -> None:
+    rows = report.bias.rows
+    assert [row.truth for row in rows] == THETA.tolist()
+    assert [row.relative for row in rows] == pytest.approx(THETA.tolist(), rel=0.02)
+    assert rows[0].is_held
+    assert all(row.relative_low < row.truth < row.relative_high for row in rows[1:])
+
+
+def test_a_model_that_has_seen_less_is_asked_about_less() -> None:
+    log, _ = draw_log(1)
+    model = planted(log)
+    whole = Sources(model, "m", log).tested
+    assert isinstance(whole, Trial)
+    assert (len(whole.counts), whole.fair) == (len(log), False)
+    queries = model.fitted_.queries
+    fewer = replace(queries, train=queries.train.slice(0, 40), held_out=queries.train.slice(40, 10))
+    model.fitted_ = replace(model.fitted_, queries=fewer)
+    tested = Sources(model, "m", log).tested
+    assert isinstance(tested, Trial)
+    assert tested.fair
+    seen = set(queries.train.slice(0, 50).to_pylist())
+    assert not seen & set(tested.counts.query_id.to_pylist())
+    assert tested.counts.num_queries == 10
+
+
+def test_without_clicks_it_is_said_what_would_add_them() -> None:
+    log, _ = draw_log(1)
+    found = gather(Sources(planted(log), "m"), "A title")
+    assert found.title == "A title"
+    assert isinstance(found.quality, Absent)
+    assert "--backtest" in found.quality.remedy
+    assert isinstance(found.rankers, Absent)
+    assert "--ranking" in found.opening.ship
+    assert found.glance.displays == log.total_displays
+
+
+def test_doubts_tell_a_poor_fit_from_a_good_one(report: Report) -> None:
+    states = {doubt.reason: doubt.state for doubt in report.doubts}
+    assert states["clicks vary more than a position-based model allows"] == "clear"
+    assert states["the model mispredicts clicks it has not seen"] == "clear"
+    sources = sources_of()
+    checks = {**sources.fitted.training.checks, "chi2_per_df": 2.5}
+    training = replace(sources.fitted.training, checks=checks)
+    sources.model.fitted_ = replace(sources.fitted, training=training)
+    poor = replace(sources, later=None, log=None)
+    found = {doubt.reason: doubt.state for doubt in gather(poor).doubts}
+    assert found["clicks vary more than a position-based model allows"] == "applies"
+    assert found["the model mispredicts clicks it has not seen"] == "open"
+
+
+def test_scores_lead_over_worse_rules(report: Report) -> None:
+    assert not isinstance(report.quality, Absent)
+    own, *others = report.quality.scores
+    assert own.is_model
+    assert own.lead == 0
+    for row in others:
+        assert row.lead == pytest.approx(own.log_likelihood - row.log_likelihood)
+        assert row.lead_error > 0
+    assert [row.explained for row in others if row.name == "one click rate for all"] == [0]
+
+
+def test_a_folder_that_is_no_world_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"has no truth\.json and no relevance\.parquet"):
+        read_truth(str(tmp_path))

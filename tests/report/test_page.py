@@ -1,0 +1,201 @@
+"""The page as text: whole, safe whatever the ids hold, and calling nobody."""
+
+import base64
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from html.parser import HTMLParser
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from epiclick.report.chart import Axis, Chart, Layer, short
+from epiclick.report.facts.absent import Absent
+from epiclick.report.facts.items import MOST_ROWS, MOST_TEXT, ItemRow
+from epiclick.report.gather import Report
+from epiclick.report.markup import data, figure, missing, prose, table
+from epiclick.report.page import SCRIPTS, page_of, page_script
+
+from .planted import HOSTILE, MARKUP
+
+VOID = {"meta", "input", "br", "hr", "img", "link"}
+SECTIONS = ("data", "bias", "fit", "calibration", "relevance", "rankers", "training", "repeat")
+CHARTS = {
+    *("rates", "bias-relative", "bias-absolute", "observed", "scores", "reliability", "places"),
+    *("coverage", "map", "values", "lead", "training"),
+}
+
+
+class Outline(HTMLParser):
+    """Reads a page: elements in order, scripts, data, and whether all that opens is closed."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[tuple[dict[str, str | None], str]] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "script":
+            self.scripts.append((dict(attrs), ""))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] == "script":
+            named, before = self.scripts[-1]
+            self.scripts[-1] = (named, before + data)
+        elif self.open and self.open[-1] != "style":
+            self.text.append(data)
+
+    def data(self) -> dict[str, Any]:
+        """What the page holds for its script, in strict JSON."""
+        strict = {"parse_constant": lambda name: pytest.fail(f"{name} in JSON")}
+        return {
+            str(named["id"]): json.loads(text, **strict)
+            for named, text in self.scripts
+            if named.get("type") == "application/json"
+        }
+
+
+def read(text: str) -> Outline:
+    outline = Outline()
+    outline.feed(text)
+    outline.close()
+    assert outline.open == []
+    return outline
+
+
+@pytest.fixture(scope="module")
+def text(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def outline(text: str) -> Outline:
+    return read(text)
+
+
+def test_all_sections_and_charts_are_there(outline: Outline) -> None:
+    ids = [named.get("id") for _, named in outline.elements]
+    assert [each for each in ids if each in SECTIONS] == list(SECTIONS)
+    assert len(ids) - ids.count(None) == len({each for each in ids if each})
+    found = outline.data()
+    assert set(found) == {f"chart-{name}" for name in CHARTS} | {"items"}
+    for name in CHARTS:
+        for layer in found[f"chart-{name}"]["layers"]:
+            assert len(layer["x"]) == len(layer["y"]) > 0
+            assert len(layer["text"]) in (0, len(layer["x"]))
+            assert len(layer["low"]) in (0, len(layer["x"]))
+    links = [n["href"] for tag, n in outline.elements if tag == "a"]
+    assert links == [f"#{name}" for name in SECTIONS]
+
+
+def test_every_chart_has_a_reading_aid_of_one_sentence(outline: Outline, text: str) -> None:
+    aids = re.findall(r"<figcaption>(.*?)</figcaption>", text)
+    assert len(aids) == len(CHARTS)
+    for aid in aids:
+        assert aid.endswith(".")
+        assert len(re.findall(r"\.(?=\s|$)", aid)) == 1, aid
+
+
+def test_ids_are_shown_and_never_become_markup(outline: Outline, text: str) -> None:
+    assert "alert(1)" in text
+    for name in (HOSTILE, MARKUP):
+        assert name not in text
+        assert name in {row[0] for row in outline.data()["items"]["rows"]}
+    assert not any(tag == "img" for tag, _ in outline.elements)
+    # the page's own, and data
+    running = [body for named, body in outline.scripts if "type" not in named]
+    assert running == [page_script()]
+    assert "best <b>" in "".join(outline.text)
+    assert not any(tag == "b" and "best" in str(named) for tag, named in outline.elements)
+
+
+def test_the_page_calls_nobody_and_runs_its_own_script_only(outline: Outline, text: str) -> None:
+    for _, named in outline.elements:
+        assert "src" not in named
+        assert not any(name.startswith("on") for name in named)
+        assert str(named.get("href", "#")).startswith("#")
+    assert not re.search(r"@import|url\((?!#)", text)
+    policy = next(n["content"] for _, n in outline.elements if n.get("http-equiv"))
+    digest = base64.b64encode(hashlib.sha256(page_script().encode()).digest()).decode()
+    assert policy is not None
+    assert f"script-src 'sha256-{digest}'" in policy
+    assert policy.startswith("default-src 'none'")
+
+
+def test_the_same_report_gives_the_same_page(report: Report, text: str) -> None:
+    assert page_of(report) == text
+
+
+def test_a_page_of_the_most_and_longest_items_is_small(report: Report) -> None:
+    assert not isinstance(report.items, Absent)
+    row = ItemRow("<" * MOST_TEXT, "&" * MOST_TEXT, 0.123456789, 0.0123456789, 0.9, 10**9, 10**8)
+    cells = np.full_like(report.items.cells, 10**6)
+    items = replace(report.items, rows=(row,) * MOST_ROWS, total=10**9, cells=cells)
+    size = len(page_of(replace(report, items=items)).encode())
+    assert size < 8e6
+    assert "A sample: 2,000 of 1,000,000,000 items" in page_of(replace(report, items=items))
+
+
+def test_what_is_missing_names_the_option(report: Report) -> None:
+    nothing = Absent("There is <nothing>.", "--ranking a=b")
+    bare = replace(report, quality=nothing, items=nothing, rankers=nothing)
+    found = read(page_of(bare))
+    assert "".join(found.text).count("There is <nothing>.") == 4
+    assert [tag for tag, _ in found.elements].count("code") == 4 + (
+        "--truth" in "".join(found.text)
+    )
+    assert missing(Absent("a")) == '<p class="missing">a</p>'
+
+
+def test_a_model_without_intervals_says_so(report: Report) -> None:
+    rows = tuple(
+        replace(row, low=np.nan, high=np.nan, relative_low=np.nan, relative_high=np.nan)
+        for row in report.bias.rows
+    )
+    found = read(page_of(replace(report, bias=replace(report.bias, kind="", rows=rows))))
+    assert "There are no intervals" in "".join(found.text)
+    assert found.data()["chart-bias-relative"]["layers"][0]["low"] == [None] * len(rows)
+
+
+def test_pieces_of_html_escape_their_text() -> None:
+    assert "<b>" not in table(("<b>",), [("<b>",)])
+    assert prose("type `a < b`, not <i>") == "type <code>a &lt; b</code>, not &lt;i&gt;"
+    assert read(data("k", {"a": "</script><!--"})).data() == {"k": {"a": "</script><!--"}}
+    chart = Chart("k", "<b>", "<b>", Axis("<b>"), Axis("y"), (Layer("line", "<b>", [0], [1]),) * 2)
+    assert "<b>" not in figure(chart, "")
+
+
+@pytest.mark.parametrize("value", [None, float("nan"), float("inf"), -float("inf")])
+def test_what_is_no_number_is_null(value: float | None) -> None:
+    assert short(value) is None
+
+
+def test_numbers_keep_six_digits() -> None:
+    assert short(0.123456789) == 0.123457
+    assert short(123_456_789) == 123_456_789
+
+
+def test_assets_are_part_of_the_package() -> None:
+    folder = files("epiclick.report").joinpath("assets")
+    assert {each.name for each in folder.iterdir()} == {*SCRIPTS, "page.css"}
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not here")
+def test_the_script_is_sound(tmp_path: Path) -> None:
+    (tmp_path / "page.js").write_text(page_script(), encoding="utf-8")
+    done = subprocess.run(["node", "--check", tmp_path / "page.js"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
