@@ -16,6 +16,7 @@ from epiclick.errors import InputError
 from epiclick.evaluating import evaluate
 from epiclick.models.fitted import FittedPBM
 from epiclick.models.uncertainty import without_uncertainty
+from epiclick.posterior.mode import SETTLED
 
 COLUMNS = ["query_id", "doc_id", "mean", "low", "high", "alpha", "beta"]
 
@@ -199,20 +200,22 @@ def test_a_saved_model_answers_the_same_without_jax(
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def assert_same_bias(one: ec.EpistemicPBM, other: ec.EpistemicPBM, positions: int = 3) -> None:
+    """The same but for where climbs to the mode end, which is SETTLED deviations from it."""
+    found, told = (each.position_bias()[:positions] for each in (one, other))
+    assert np.all(abs(found["mean"] - told["mean"]) <= SETTLED * (told["high"] - told["low"]))
+
+
 def test_a_start_from_another_model_is_where_training_begins(
     model: ec.EpistemicPBM, by_ids: ec.EpistemicPBM, world: ec.World, bare: ec.ClickCounts
 ) -> None:
     barely = {"learning_rate": 1e-12, "weight_decay": 0.0, "epochs": 1}
     again = ec.EpistemicPBM(hidden=(8,), **barely).fit(world.counts(), init=model)
-    np.testing.assert_allclose(
-        again.position_bias()["mean"], model.position_bias()["mean"], rtol=1e-6
-    )
+    assert_same_bias(again, model)
     # contexts the model does not know start anew
     deeper = replace(bare, contexts=pa.table({"position": [1, 2, 9]}))
     moved = ec.EpistemicPBM(**barely).fit(deeper, init=by_ids)
-    np.testing.assert_allclose(
-        moved.position_bias()["mean"][:2], by_ids.position_bias()["mean"][:2], rtol=1e-6
-    )
+    assert_same_bias(moved, by_ids, 2)
     with pytest.raises(InputError, match="other hidden layers"):
         ec.EpistemicPBM(hidden=(4, 4)).fit(world.counts(), init=model)
     with pytest.raises(InputError, match="the model has features and the log has none"):
