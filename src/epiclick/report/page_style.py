@@ -21,7 +21,7 @@ details p { margin: 0.4rem 0; font-size: 0.92rem; }
 details p b { color: var(--soft); font-weight: 600; margin-right: 4px; }
 summary { cursor: pointer; }
 summary b { margin-right: 6px; }
-.mark { display: inline-block; min-width: 7.2em; font-weight: 600; }
+.mark { display: inline-block; min-width: 7.2em; margin-right: 0.6em; font-weight: 600; }
 .yes { color: var(--yes); } .no { color: var(--no); } .open { color: var(--open); }
 figure { margin: 1rem 0 2rem; }
 figure img { width: 100%; height: auto; background: #ffffff; border-radius: 8px; }
