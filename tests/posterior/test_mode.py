@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from epiclick.posterior.mode import SETTLED, _mended, find_mode, inverse
+from epiclick.posterior.density import Curvature, Density
+from epiclick.posterior.mode import NEAR, SETTLED, _mended, find_mode, inverse
 
 from .small_worlds import density_of, with_features, world
 
@@ -28,7 +29,7 @@ def test_a_bad_start_leads_to_the_mode_that_scipy_finds(features: bool) -> None:
             method="BFGS",
             options={"gtol": 1e-5},
         )
-    gradient, hessian = mode.curvature.gradient, mode.curvature.hessian
+        _, gradient, hessian, _ = density.curvature(mode.vector)
     assert np.all(np.linalg.eigvalsh(hessian) < 0)
     assert gradient @ np.linalg.solve(-hessian, gradient) < SETTLED**2 == 1e-6
     sd = np.sqrt(np.diag(np.linalg.inv(-hessian)))
@@ -49,6 +50,29 @@ def test_a_sample_of_the_pairs_guides_to_the_same_mode(monkeypatch) -> None:
     sd = np.sqrt(np.diag(np.linalg.inv(-whole.curvature.hessian)))
     assert np.any(whole.vector != guided.vector)
     np.testing.assert_allclose((whole.vector - guided.vector) / sd, 0, atol=2 * SETTLED)
+
+
+def test_the_curvature_comes_from_near_the_mode(monkeypatch) -> None:
+    with jax.enable_x64(True):
+        density = density_of(with_features(world(4000, (1.0, 0.6, 0.3))))
+        seen = []
+
+        def watched(self: Density, vector: np.ndarray) -> Curvature:
+            seen.append(vector)
+            return found(self, vector)
+
+        found = Density.curvature
+        monkeypatch.setattr(Density, "curvature", watched)
+        mode = find_mode(density, np.zeros(12))
+        there = density.curvature(mode.vector)
+    start, *_, last, _ = seen
+    assert len(seen) == 3  # where the climb begins, where it ends, and here
+    assert np.all(start == 0)
+    away = mode.vector - last
+    assert SETTLED**2 < away @ -there.hessian @ away < NEAR**2
+    np.testing.assert_allclose(mode.gradient, there.gradient, atol=0.05)
+    spread, exact = inverse(-mode.curvature.hessian), inverse(-there.hessian)
+    np.testing.assert_allclose(np.diag(spread) / np.diag(exact), 1, atol=0.02)
 
 
 def test_cheap_slopes_are_those_of_the_curvature_and_point_uphill() -> None:

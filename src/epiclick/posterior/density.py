@@ -29,6 +29,7 @@ from epiclick.models.uncertainty import free_contexts
 from epiclick.network import Layers, given_to_last
 from epiclick.posterior.curvature import pair_curvature
 from epiclick.posterior.prior import Prior
+from epiclick.posterior.threads import on_all_cores
 from epiclick.training.pairset import PairSet
 
 CHUNK = 2_048
@@ -122,9 +123,13 @@ class Density:
     def slope(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
         """Log density and its gradient (size,), from fewer nodes than `curvature` takes."""
         value, gradient = self.prior.log_density(vector), self.prior.gradient(vector)
-        for chunk in self.chunks():
+
+        def of(chunk: Chunk) -> tuple[float, np.ndarray]:
             more, own = _slope(self.anchor, vector, self.body, *chunk[1:])
-            value, gradient = value + float(more), gradient + np.asarray(own)
+            return float(more), np.asarray(own)
+
+        for more, own in on_all_cores(of, self.chunks()):
+            value, gradient = value + more, gradient + own
         return value, gradient
 
     def curvature(self, vector: np.ndarray) -> Curvature:
@@ -132,9 +137,12 @@ class Density:
         value, hessian = self.prior.log_density(vector), self.prior.hessian(vector)
         scores = np.zeros((self._cluster.max() + 1, len(vector)))
         free = len(vector) - 2 * (self.width + 1)
-        for chunk in self.chunks():
+
+        def of(chunk: Chunk) -> tuple[Chunk, list[np.ndarray]]:
             at = _curvature(self.anchor, vector, self.body, *chunk[1:])
-            more, by_logit, by_raw, given, bend = (np.asarray(part) for part in at)
+            return chunk, [np.asarray(part) for part in at]
+
+        for chunk, (more, by_logit, by_raw, given, bend) in on_all_cores(of, self.chunks()):
             value, hessian = value + float(more), hessian + bend
             cluster, order, starts = _grouped(self._cluster[chunk.pairs[chunk.pairs >= 0]])
             scores[cluster, :free] += np.add.reduceat(by_logit[order], starts)

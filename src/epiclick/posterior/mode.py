@@ -2,7 +2,8 @@
 
 A Newton step needs the Hessian of all pairs, several times the work of a gradient. So the Hessian
 is found once where the climb starts, of some of the pairs, and BFGS mends it from one gradient to
-the next. Newton's method, with the exact Hessian, then finds little left to do.
+the next, until the mode is near. There the exact Hessian is found; one step by it leads to the
+mode, which another gradient confirms.
 """
 
 from typing import NamedTuple
@@ -12,7 +13,10 @@ import numpy as np
 from epiclick.posterior.density import Curvature, Density
 
 SETTLED = 1e-3
-"""Standard deviations from the mode, in the direction of the next step, at which a climb ends."""
+"""Standard deviations from the mode, in the direction of the next step, at which it is reached."""
+
+NEAR = 0.1
+"""Standard deviations within which the density is a Gaussian, so that its Hessian is the mode's."""
 
 MOST_CHEAP_STEPS = 60
 MOST_STEPS = 60
@@ -29,10 +33,12 @@ class Mode(NamedTuple):
 
     Attributes:
         vector: (size,) parameters.
-        curvature: derivatives and scores there.
+        gradient: (size,) the density's there.
+        curvature: derivatives and scores there, or less than NEAR from there.
     """
 
     vector: np.ndarray
+    gradient: np.ndarray
     curvature: Curvature
 
 
@@ -47,9 +53,15 @@ def find_mode(density: Density, start: np.ndarray, seed: int = 0) -> Mode:
     vector = _climb(density, start, seed)
     here = density.curvature(vector)
     for _ in range(MOST_STEPS):
-        step = inverse(-here.hessian, density.prior.held) @ here.gradient
-        if step @ here.gradient < max(SETTLED**2, ROUNDING * abs(here.value)):
+        spread = inverse(-here.hessian, density.prior.held)
+        step = spread @ here.gradient
+        squared = step @ here.gradient  # length of the step in standard deviations
+        if squared < max(SETTLED**2, ROUNDING * abs(here.value)):
             break
+        if squared < NEAR**2:
+            gradient = density.slope(vector + step)[1]
+            if gradient @ spread @ gradient < SETTLED**2:
+                return Mode(vector + step, gradient, here)
         for halving in range(MOST_HALVINGS):
             there = density.curvature(vector + 0.5**halving * step)
             if there.value >= here.value:
@@ -57,16 +69,16 @@ def find_mode(density: Density, start: np.ndarray, seed: int = 0) -> Mode:
                 break
         else:
             break
-    return Mode(vector, here)
+    return Mode(vector, here.gradient, here)
 
 
 def _climb(density: Density, start: np.ndarray, seed: int) -> np.ndarray:
-    """Parameters near the mode, by BFGS from an inverse Hessian of some of the pairs."""
+    """Parameters NEAR the mode, by BFGS from an inverse Hessian of some of the pairs."""
     vector, (value, gradient) = start, density.slope(start)
     spread = inverse(-_hessian_of_some(density, start, seed), density.prior.held)
     for _ in range(MOST_CHEAP_STEPS):
         step = spread @ gradient
-        if step @ gradient < SETTLED**2 / 4:
+        if step @ gradient < NEAR**2 / 4:  # by a Hessian that is itself not exact
             break
         for halving in range(MOST_HALVINGS):
             moved = 0.5**halving * step

@@ -1,0 +1,45 @@
+"""Work on all cores: every piece once, in order, few at a time."""
+
+import threading
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from epiclick.posterior.threads import on_all_cores
+
+
+@pytest.mark.parametrize("cores", [1, 2, 3])
+def test_results_come_in_the_order_of_the_pieces(cores: int) -> None:
+    assert list(on_all_cores(lambda i: i * i, range(20), cores)) == [i * i for i in range(20)]
+    assert list(on_all_cores(lambda i: i, [], cores)) == []
+
+
+@pytest.mark.parametrize("cores", [1, 3])
+def test_programs_run_in_double_precision(cores: int) -> None:
+    found = list(on_all_cores(lambda i: jnp.asarray(i + 0.1).dtype, range(4), cores))
+    assert {str(kind) for kind in found} == {"float64"}
+    assert jax.numpy.asarray(0.1).dtype == "float32"
+
+
+def test_pieces_run_at_the_same_time() -> None:
+    meeting = threading.Barrier(3, timeout=60)
+    assert len(list(on_all_cores(lambda _: meeting.wait(), range(6), 3))) == 6
+
+
+def test_few_pieces_are_held_at_a_time() -> None:
+    taken = []
+
+    def pieces():
+        for i in range(100):
+            taken.append(i)
+            yield i
+
+    results = on_all_cores(lambda i: i, pieces(), 2)
+    assert next(results) == 0
+    assert len(taken) == 4
+
+
+def test_what_goes_wrong_in_a_thread_is_told() -> None:
+    with pytest.raises(ZeroDivisionError):
+        list(on_all_cores(lambda i: 1 // i, range(3), 2))
