@@ -1,6 +1,6 @@
 """Run every benchmark, or those named, and print one JSON object; `make bench`.
 
-What takes long or much disk runs with --full only.
+What takes long or much disk runs with --full only, or by its name.
 """
 
 import argparse
@@ -11,20 +11,24 @@ from pathlib import Path
 
 BENCHMARKS = ("counting", "letor", "simulate", "estimators", "training", "posterior", "comparison")
 FULL = ("training",)  # those that know --full
+LONG = ("streaming", "peers")  # those that run with --full only, or by name
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "names", nargs="*", help=f"some of {', '.join(BENCHMARKS)}; all unless told"
+        "names",
+        nargs="*",
+        help=f"some of {', '.join((*BENCHMARKS, *LONG))}; all but {', '.join(LONG)} unless told",
     )
     parser.add_argument("--full", action="store_true", help="with what takes long or much disk")
     given = parser.parse_args()
-    unknown = set(given.names) - set(BENCHMARKS)
+    known = (*BENCHMARKS, *LONG)
+    unknown = set(given.names) - set(known)
     if unknown:
-        parser.error(f"unknown: {', '.join(sorted(unknown))}; choose from {', '.join(BENCHMARKS)}")
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; choose from {', '.join(known)}")
     results: dict[str, object] = {}
-    for name in given.names or BENCHMARKS:
+    for name in given.names or (known if given.full else BENCHMARKS):
         print(f"== {name}", file=sys.stderr)
         command = [sys.executable, str(Path(__file__).with_name(f"{name}.py"))]
         if given.full and name in FULL:

@@ -1,0 +1,86 @@
+"""Relevance of a million and of ten million items by their own clicks, streamed to Parquet; JSON.
+
+Memory is told before items are judged, when the log and the features are in it, and at its peak
+while they are judged and written.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+import epiclick as ec
+from epiclick.cli.relevance import write_frames
+from epiclick.data.counts import ClickCounts
+from epiclick.data.features import FeatureTable
+from epiclick.paper.memory import forget_peak, held_memory, peak_memory
+
+SIZES = (1_000_000, 10_000_000)
+POSITIONS, FEATURES, MOST_SHOWN = 5, 4, 12
+
+
+def made_up(pairs: int, seed: int = 0) -> ClickCounts:
+    """A log of so many items, each shown 1 to 12 times at one position."""
+    rng = np.random.default_rng(seed)
+    number = np.arange(pairs)
+    displays = rng.integers(1, MOST_SHOWN + 1, pairs)
+    names = tuple(f"f{i}" for i in range(FEATURES))
+    matrix = rng.standard_normal((pairs, FEATURES), dtype=np.float32)
+    keys = pa.table({"query_id": number // 20, "doc_id": number % 20})
+    return ClickCounts(
+        query_id=keys["query_id"].combine_chunks(),
+        doc_id=keys["doc_id"].combine_chunks(),
+        contexts=pa.table({"position": np.arange(1, POSITIONS + 1)}),
+        pair=number,
+        context=rng.integers(0, POSITIONS, pairs),
+        displays=displays,
+        clicks=rng.binomial(displays, 0.3),
+    ).with_features(FeatureTable(keys, names, matrix))
+
+
+def measure(pairs: int) -> dict[str, float]:
+    """Judge so many items, in this process."""
+    world = ec.simulate(queries=500, features=FEATURES, pages=5_000, positions=POSITIONS, seed=0)
+    model = ec.EpistemicPBM(epochs=3).fit(world.counts(), progress=False)
+    counts = made_up(pairs)
+    before = held_memory()
+    forget_peak()
+    start, busy = time.perf_counter(), time.process_time()
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "relevance.parquet"
+        rows = write_frames(model.posterior_chunks(counts), out)
+        size = out.stat().st_size
+    return {
+        "rows": rows,
+        "seconds": time.perf_counter() - start,
+        "processor_seconds": time.process_time() - busy,
+        "gigabytes_before": before / 1e9,
+        "gigabytes_more_at_the_peak": (peak_memory() - before) / 1e9,
+        "gigabytes_written": size / 1e9,
+    }
+
+
+def main() -> None:
+    """Each size in a process of its own."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pairs", type=int, help="one size, in this process")
+    given = parser.parse_args()
+    if given.pairs:
+        print(json.dumps(measure(given.pairs)))
+        return
+    results = {}
+    for pairs in SIZES:
+        command = [sys.executable, __file__, "--pairs", str(pairs)]
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        results[f"{pairs}"] = json.loads(done.stdout)
+    print(json.dumps(results, indent=1))
+
+
+if __name__ == "__main__":
+    main()

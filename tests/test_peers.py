@@ -1,0 +1,136 @@
+"""The benchmark with peers: our own side and what it prints, with no peer installed."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from epiclick.data.counts import ClickCounts
+from epiclick.evaluation.clicks import score_clicks
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+TINY = ["--queries", "30", "--docs", "8", "--features", "4", "--pages", "400", "--positions", "3"]
+
+
+@pytest.fixture
+def peers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import peers
+
+    return peers
+
+
+def printed(*arguments: str) -> dict[str, Any]:
+    script = [
+        sys.executable,
+        str(BENCHMARKS / "peers.py"),
+        "--no-install",
+        "--warm",
+        "--rounds",
+        "1",
+    ]
+    done = subprocess.run([*script, *TINY, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def check_fit(told: dict[str, Any], truth: dict[str, float]) -> None:
+    """Every measure is there, and the probabilities are those of a model that learned."""
+    for name in ("seconds", "import_seconds", "processor_seconds", "epoch_seconds", "peak_gb"):
+        assert told[name] > 0, name
+    assert told["seconds_by_round"] == [pytest.approx(told["seconds"], abs=0.01)]
+    assert told["relative"][0] == 1
+    # 120 displays: within a quarter of the truth's, and far from a coin's
+    assert abs(told["log_likelihood"] - truth["log_likelihood"]) < 0.25
+    assert told["log_likelihood"] < 0
+    assert 1 < told["perplexity"] < 2
+
+
+def test_features_without_a_peer_that_works(peers: ModuleType, tmp_path: Path) -> None:
+    broken = tmp_path / "clax"
+    (broken / "bin").mkdir(parents=True)
+    (broken / "installed.txt").write_text("\n".join(peers.PEERS["clax"].requirements))
+    python = broken / "bin" / "python"
+    python.write_text("#!/bin/sh\necho 'no module of that name' >&2\nexit 1\n")
+    python.chmod(0o755)
+    sides = ["clax PositionBasedModel", "epiclick PointwisePBM"]
+    result = printed("features", "--envs", str(tmp_path), "--epochs", "30", "--sides", *sides)
+    assert "ids" not in result
+    told = result["features"]
+    assert told["log"]["training_displays"] == 3 * told["log"]["training_pages"]
+    assert list(told["sides"]) == ["epiclick PointwisePBM"]
+    check_fit(told["sides"]["epiclick PointwisePBM"], told["truth"])
+    assert told["missing"]["clax PositionBasedModel"] == "failed: no module of that name"
+    assert told["missing"]["lightgbm lambdarank"] == "left out by --sides"
+    assert {"obp", "ultra"} < set(told["missing"])
+
+
+def test_ids_with_nothing_installed(tmp_path: Path) -> None:
+    told = printed("ids", "--envs", str(tmp_path), "--epochs", "30")["ids"]
+    assert list(told["sides"]) == ["epiclick EpistemicPBM"]
+    ours = told["sides"]["epiclick EpistemicPBM"]
+    check_fit(ours, told["truth"])
+    assert all(np.array(ours["low"]) <= ours["relative"])
+    assert ours["position_bias"]["intervals_that_hold"][0].endswith(" of 2")
+    assert told["missing"]["clax"].endswith(f"not installed in {tmp_path}")
+    assert "not in the package registry" in told["missing"]["pyclick"]
+
+
+def test_scores_are_those_of_epiclick(peers: ModuleType) -> None:
+    rng = np.random.default_rng(0)
+    probability = rng.uniform(0.05, 0.95, (50, 3))
+    click = (rng.random((50, 3)) < probability).astype(np.int64)
+    row = np.arange(150)
+    columns = {"query_id": row // 3, "doc_id": row, "position": row % 3 + 1}
+    once = {"displays": np.ones(150, np.int64), "clicks": click.ravel()}
+    counts = ClickCounts.from_table(pa.table({**columns, **once}))
+    expected = score_clicks(counts, probability.ravel())
+    found = peers.scores(probability, click)
+    assert found["log_likelihood"] == pytest.approx(expected.display_log_likelihood, rel=1e-12)
+    assert found["perplexity"] == pytest.approx(expected.perplexity, rel=1e-12)
+    assert peers.scores(probability[::-1], click) != found  # the control
+
+
+def test_errors_of_bias_leave_the_first_position_out(peers: ModuleType) -> None:
+    truth = np.array([0.8, 0.4, 0.2])  # relative: 1, 0.5, 0.25
+    record = {"relative": [1, 0.6, 0.25], "low": [1, 0.55, 0.2], "high": [1, 0.65, 0.3]}
+    found = peers.bias_errors(record, truth)
+    assert found["mean_error"] == pytest.approx(0.05)
+    assert found["largest_error"] == pytest.approx(0.1)
+    assert found["intervals_that_hold"] == "1 of 2"
+    assert "intervals_that_hold" not in peers.bias_errors({"relative": [1, 0.6, 0.25]}, truth)
+
+
+def test_rounds_become_medians(peers: ModuleType) -> None:
+    rounds = [
+        {"seconds": 3.0, "relative": [1, 0.2], "bias": {"error": 0.3}, "epoch": None},
+        {"seconds": 1.0, "relative": [1, 0.4], "bias": {"error": 0.1}, "epoch": 0.5},
+        {"seconds": 2.0, "relative": [1, 0.9], "bias": {"error": 0.2}, "epoch": 0.7},
+    ]
+    told = peers.summary(rounds)
+    assert told["seconds"] == 2
+    assert told["relative"] == [1, 0.4]
+    assert told["bias"] == {"error": 0.2}
+    assert told["epoch"] == 0.6  # of those that know
+    assert told["seconds_by_round"] == [3, 1, 2]
+
+
+def test_every_requirement_is_exact(peers: ModuleType) -> None:
+    for peer in peers.PEERS.values():
+        assert bool(peer.requirements) != bool(peer.why_not)
+        assert all("==" in requirement for requirement in peer.requirements)
+
+
+def test_every_benchmark_named_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import run
+
+    assert "peers" in run.LONG
+    assert "peers" not in run.BENCHMARKS
+    assert all((BENCHMARKS / f"{name}.py").exists() for name in (*run.BENCHMARKS, *run.LONG))
