@@ -301,3 +301,17 @@ def test_a_single_position_and_contexts_of_several_columns(bare: ec.ClickCounts)
     assert list(bias.columns[:2]) == ["device", "position"]
     anchored = bias[bias["mean"] == 1]
     assert anchored[["device", "position"]].to_numpy().tolist() == [["desk", 1]]
+
+
+def test_without_features_training_is_only_the_way_to_the_mode(bare: ec.ClickCounts) -> None:
+    short, long = (
+        ec.EpistemicPBM(epochs=epochs).fit(bare, progress=False) for epochs in (None, 60)
+    )
+    assert (short.fitted_.training.epochs, long.fitted_.training.epochs) == (10, 60)
+    here, there = short.fitted_.posterior, long.fitted_.posterior
+    sd = np.sqrt(np.diag(there.bayes))
+    np.testing.assert_allclose((here.mean - there.mean) / sd, 0, atol=0.01)
+    np.testing.assert_allclose(np.diag(here.robust), np.diag(there.robust), rtol=0.01)
+    # where no mode is climbed to, training has to arrive by itself
+    for options in ({"members": 2}, {"estimator": "exact"}):
+        assert ec.EpistemicPBM(**options)._plan(bare).training.epochs == 300

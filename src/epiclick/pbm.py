@@ -211,7 +211,8 @@ class EpistemicPBM(PositionBasedModel):
         bootstrap: False for members that see all queries and differ in their first weights alone.
         hidden: units of the network's hidden layers.
         entropy: weight of the modified entropy.
-        epochs: passes over the pairs, at most; unless told, 50 with features and 300 without.
+        epochs: passes over the pairs, at most; unless told, 50 with features. Without, 10, as what
+            training leaves undone the way to the posterior's mode does; 300 where there is none.
         batch_size: pairs in a batch, at most.
         learning_rate: of AdamW.
         weight_decay: of AdamW.

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 EPOCHS = 50
 EPOCHS_WITHOUT_FEATURES = 300
+EPOCHS_TO_MODE = 10
+"""Without features, where the posterior is one of all parameters: its mode is climbed to after."""
 
 POSITION_RATE = 10.0
 """The lookup learns so many times as fast as the network."""
@@ -29,7 +31,7 @@ POSITION_RATE = 10.0
 
 def epistemic_plan(model: "EpistemicPBM", counts: ClickCounts) -> Plan:
     """How an epistemic model is fitted to counts."""
-    _check(model)
+    check_parameters(model)
     estimator = make_estimator(
         model.estimator, samples=model.samples, baseline=model.baseline, literal=model.literal
     )
@@ -49,12 +51,14 @@ def epistemic_plan(model: "EpistemicPBM", counts: ClickCounts) -> Plan:
         require_numpyro()
     objective = EpistemicObjective(estimator, float(model.entropy), anchor, model.samples)
     plan = _plan(model, objective, "point" if point else "beta", anchor, counts)
+    if point and counts.features is None and model.epochs is None and model.members == 1:
+        plan = replace(plan, training=replace(plan.training, epochs=EPOCHS_TO_MODE))
     return replace(plan, posterior=model.theta_posterior if point else None, wide=point)
 
 
 def pointwise_plan(model: "PointwisePBM", counts: ClickCounts) -> Plan:
     """How a pointwise model is fitted to counts."""
-    _check(model)
+    check_parameters(model)
     if counts.features is None:
         raise InputError(
             "PointwisePBM needs features; join them with read_log(..., features=...), or use "
@@ -129,7 +133,7 @@ def _anchor(anchor: Any, counts: ClickCounts) -> int | None:
     return None if anchor is None else resolve_anchor(counts, anchor)
 
 
-def _check(model: "EpistemicPBM | PointwisePBM") -> None:
+def check_parameters(model: "EpistemicPBM | PointwisePBM") -> None:
     """Refuse parameters that cannot be meant, all at once."""
     rules = {
         "epochs": (model.epochs is None or model.epochs >= 1, "at least 1"),
