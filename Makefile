@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo    simulate a click log whose truth is known, fit a model to it, and score it"
+	@echo "make demo    simulate a click log, fit, check against the truth, compare rankers; demo/report.html"
 	@echo "make test    run the tests"
 	@echo "make lint    format check, lint, types, import order"
 	@echo "make format  put the code in order"
@@ -22,12 +22,7 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(READY)
-	@echo "== epiclick simulate --out demo/world"
-	@$(VENV)/bin/epiclick simulate --out demo/world
-	@echo "== epiclick fit demo/world/clicks.parquet --features demo/world/features.parquet --out demo/model"
-	@$(VENV)/bin/epiclick fit demo/world/clicks.parquet --features demo/world/features.parquet --out demo/model
-	@echo "== epiclick evaluate demo/model demo/world/clicks.parquet --features demo/world/features.parquet"
-	@$(VENV)/bin/epiclick evaluate demo/model demo/world/clicks.parquet --features demo/world/features.parquet
+	@$(VENV)/bin/epiclick demo
 
 test: $(READY)
 	@echo "== tests, on two processes"

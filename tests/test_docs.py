@@ -27,13 +27,12 @@ def test_the_documentation_builds_without_a_warning(tmp_path: Path) -> None:
 
 
 def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
-    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
-    commands = [
-        line for block in blocks for line in block.splitlines() if line.startswith("epiclick ")
-    ]
+    commands = [line for line in readme_lines() if line.startswith("epiclick ")]
+    others = {line.split("#")[0].strip() for line in readme_lines()} - set(commands)
+    assert others == {"make demo", "make test"}, "see the test of make below"
     # the log of "your own log" is that of the world to practise in
     commands.sort(key=lambda command: not command.startswith("epiclick simulate"))
-    assert len(commands) >= 3
+    assert len(commands) >= 8
     for command in commands:
         verb = command.split()[1:]
         run = [sys.executable, "-m", "epiclick.cli.main", *verb]
@@ -46,7 +45,7 @@ def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
                 )
             two_rankers(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
-    printed = ["click_rate", "Backtest: predicted"]
+    printed = ["relative_high", "Backtest: predicted"]
     for python, words in zip(blocks, printed, strict=True):
         done = subprocess.run(
             [sys.executable, "-c", python],
@@ -57,6 +56,32 @@ def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
         )
         assert done.returncode == 0, done.stderr
         assert words in done.stdout
+
+
+def test_make_does_what_the_readme_says() -> None:
+    # what the two commands call is tested on its own: this one, and the demo in tests/cli
+    for target, call in (("demo", ".venv/bin/epiclick demo"), ("test", "-m pytest")):
+        done = subprocess.run(
+            ["make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.rstrip().splitlines()[-1].split(" -n ")[0].endswith(call)
+
+
+def test_pictures_and_pages_that_the_readme_links_to_are_there() -> None:
+    readme = (ROOT / "README.md").read_text()
+    places = re.findall(r"\]\((?!http)([^)#]+)\)", readme)
+    assert len(places) >= 10
+    assert [place for place in places if not (ROOT / place).is_file()] == []
+    picture = ROOT / "docs" / "images" / "report.png"
+    assert picture.stat().st_size < 200_000
+    assert picture.relative_to(ROOT).as_posix() in places
+
+
+def readme_lines() -> list[str]:
+    """Lines of the shell blocks."""
+    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+    return [line for block in blocks for line in block.splitlines()]
 
 
 def two_rankers(folder: Path) -> None:

@@ -64,6 +64,12 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     >>> did_you_mean("positon", ["query_id", "position"])
     " (did you mean 'position'?)"
     """
+    near = nearest(name, known)
+    return f" (did you mean '{near}'?)" if near else ""
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is most like another, capitals aside; None if none is."""
     by_lower = {candidate.lower(): candidate for candidate in known}
     close = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
-    return f" (did you mean '{by_lower[close[0]]}'?)" if close else ""
+    return by_lower[close[0]] if close else None

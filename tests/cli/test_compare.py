@@ -65,7 +65,7 @@ def compared(
 def test_json_has_the_documented_keys(compared: dict[str, object]) -> None:
     assert set(compared) == {
         *("schema_version", "rankers", "differences", "verdict", "queries", "pages", "level"),
-        *("backtest", "notes", "passed", "warnings"),
+        *("backtest", "notes", "passed", "true_values", "warnings"),
     }
     assert [row["name"] for row in compared["rankers"]] == ["new", "worst", "f0"]
     for row in compared["rankers"]:
@@ -142,6 +142,44 @@ def test_a_ranking_without_a_name_is_called_by_its_file(
     done = epiclick("compare", marginal[0], *given, *SAMPLES, *rankings(*files), "--json")
     assert done.code == 2
     assert "ranking 'a'" in done.err
+
+
+def test_a_column_of_a_table_can_be_the_ranking(
+    world: Path, marginal: tuple[Path, Done], shelf: Path, given: list[object]
+) -> None:
+    column = f"{world / 'features.parquet'}:f0"
+    files = [shelf / "f0.parquet", f"same={column}"]
+    ask = ["compare", marginal[0], *given, *SAMPLES, "--depth", 3, "--json"]
+    record = epiclick(*ask, *rankings(*files)).record
+    assert "are worth the same" in record["verdict"]
+    (row,) = epiclick(*ask, *rankings(column)).record["rankers"]
+    assert row["name"] == "f0"
+    other = epiclick(*ask, *rankings(f"other={world / 'features.parquet'}:f9"))
+    assert other.code == 2
+    assert "no column 'f9' to order by" in other.err
+
+
+def test_true_values_are_those_of_a_plain_sum(
+    world: Path, marginal: tuple[Path, Done], shelf: Path, given: list[object]
+) -> None:
+    files = rankings(shelf / "best.parquet", shelf / "f0.parquet")
+    ask = ["compare", marginal[0], *given, *SAMPLES, *files]
+    record = epiclick(*ask, "--truth", world, "--json").record
+    truth = pd.read_parquet(world / "relevance.parquet")
+    log = pd.read_parquet(world / "early.parquet")
+    pages = log.groupby("query_id")["page_id"].nunique()
+    for name in ("best", "f0"):
+        rows = pd.read_parquet(shelf / f"{name}.parquet").merge(truth)
+        clicks = (rows["relevance"] / rows["position"]).groupby(rows["query_id"]).sum()
+        expected = (clicks * pages).sum() / pages.sum()  # queries not in the log drop out
+        np.testing.assert_allclose(record["true_values"][name], expected, rtol=1e-9)
+    said = " ".join(epiclick(*ask, "--truth", world).out.split())
+    inside = sum(
+        row["low"] <= record["true_values"][row["name"]] <= row["high"] for row in record["rankers"]
+    )
+    assert f"True clicks a page: {record['true_values']['best']:.3f} for best and" in said
+    assert said.endswith(f"90% intervals hold {inside} of 2.")
+    assert epiclick(*ask, "--json").record["true_values"] is None
 
 
 def test_a_seed_gives_the_same_answer_again(

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from epiclick import load
+from epiclick import load, read_log
 from epiclick.models.uncertainty import parameter_draws, without_uncertainty
 
 from .conftest import TRAINING, Done, epiclick, fitted
@@ -52,6 +52,7 @@ def test_json_has_the_documented_keys(evaluated: Done, pointwise: tuple[Path, Do
         "backtest",
         "against",
         "by",
+        "coverage",
         "warnings",
     }
     assert {"display", "pair", "page"} <= set(record["log_likelihood"])
@@ -348,3 +349,60 @@ def test_contexts_of_several_columns(world: Path) -> None:
     assert by_device.reset_index().to_dict("records") == [
         {name: row[name] for name in ("device", "displays", "clicks")} for row in record["by"]
     ]
+
+
+def held_by_hand(world: Path, model: Path, level: float) -> dict[str, tuple[int, int]]:
+    """Values and how many are held, by tables that the library gives to users."""
+    log = world / "late.parquet"
+    fitted = load(model).set_params(level=level)
+    counts = read_log(log, features=world / "features.parquet")
+    items = fitted.posterior(counts).merge(pd.read_parquet(world / "relevance.parquet"))
+    assert len(items) == len(counts)
+    bias = fitted.position_bias()[1:]
+    theta = 1 / bias["position"]
+    return {
+        "position_bias": (len(bias), int(theta.between(bias["low"], bias["high"]).sum())),
+        "relevance": (
+            len(items),
+            int(items["relevance"].between(items["low"], items["high"]).sum()),
+        ),
+    }
+
+
+def test_intervals_are_held_against_the_truth(
+    world: Path, marginal: tuple[Path, Done], tmp_path: Path
+) -> None:
+    ask = ["evaluate", marginal[0], world / "late.parquet"]
+    ask += ["--features", world / "features.parquet"]
+    rows = epiclick(*ask, "--truth", world, "--json").record["coverage"]
+    assert [(row["quantity"], row["level"]) for row in rows] == [
+        *(("position_bias", 0.5), ("position_bias", 0.9), ("relevance", 0.5), ("relevance", 0.9)),
+    ]
+    for row in rows:
+        by_hand = held_by_hand(world, marginal[0], row["level"])[row["quantity"]]
+        assert (row["values"], row["held"]) == by_hand
+        assert row["share"] == row["held"] / row["values"]
+    said = " ".join(epiclick(*ask, "--truth", world).out.split())
+    assert f"true relevances, 50% intervals hold {rows[2]['share']:.1%}" in said
+    assert epiclick(*ask, "--json").record["coverage"] is None
+    # another world's truth is not held
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "truth.json").write_bytes((world / "truth.json").read_bytes())
+    table = pd.read_parquet(world / "relevance.parquet")
+    table["relevance"] = table["relevance"].to_numpy()[::-1]
+    table.to_parquet(other / "relevance.parquet")
+    wrong = epiclick(*ask, "--truth", other, "--json").record["coverage"]
+    assert wrong[3]["held"] < rows[3]["held"]
+
+
+def test_truth_needs_a_world_and_a_model_with_intervals(
+    world: Path, marginal: tuple[Path, Done], pointwise: tuple[Path, Done], tmp_path: Path
+) -> None:
+    log = [world / "late.parquet", "--features", world / "features.parquet"]
+    done = epiclick("evaluate", marginal[0], *log, "--truth", tmp_path)
+    assert done.code == 2
+    assert "is no simulated world" in done.err
+    done = epiclick("evaluate", pointwise[0], *log, "--truth", world)
+    assert done.code == 2
+    assert "no intervals" in done.err

@@ -164,7 +164,10 @@ def test_a_model_without_features_exports_the_items_of_its_log(
         ),
         (["--to", "qrels", "--out", "o", "F", "--cuts", "a,b"], "write four numbers"),
         (["--to", "qrels", "--out", "o", "F", "--cuts", "0.3,0.2"], "4 rising probabilities"),
-        (["--to", "run", "--out", "o", "F", "--rank-by", "median"], "how must be one of mean"),
+        (
+            ["--to", "run", "--out", "o", "F", "--rank-by", "median"],
+            "--rank-by must be one of mean",
+        ),
         (["--to", "run", "--out", "copy.parquet", "--features", "copy.parquet"], "name another"),
     ],
 )

@@ -16,12 +16,13 @@ import pyarrow as pa
 import pytest
 from safetensors import safe_open
 
-from epiclick.cli.fit import Estimator, parse_anchor
+from epiclick.cli.fit_model import Estimator, parse_anchor
 from epiclick.cli.fit_output import print_fit
 from epiclick.data.counts import ClickCounts
 from epiclick.data.readers import read_log
 from epiclick.errors import InputError
 from epiclick.pbm import EpistemicPBM, EstimatorName, PointwisePBM, load
+from epiclick.plans import EPOCHS, EPOCHS_TO_MODE
 
 from .conftest import TRAINING, Done, epiclick
 
@@ -144,7 +145,7 @@ def test_a_model_can_start_from_another_and_take_its_place(
         (["LOG", "--estimator", "pointwise"], "needs features"),
         (["LOG", "--estimator", "pointwise", "--samples", "9"], "--samples cannot be used"),
         (["LOG", "--hidden", "64,x"], "write whole numbers such as 64,64,32"),
-        (["LOG", "--epochs", "0", "--level", "2"], "epochs must be at least 1, not 0; level"),
+        (["LOG", "--epochs", "0", "--level", "2"], "--epochs must be at least 1, not 0; --level"),
         (["LOG", "--anchor", "9"], "anchor 9 is not a context of the log"),
         (["LOG", "--anchor", "first"], "Choose one of: 1; 2; 3"),
         (["LOG", "--anchor", "1", "--estimator", "exact"], "needs estimator='marginal'"),
@@ -391,10 +392,12 @@ def test_an_anchor_is_typed_as_the_contexts_are() -> None:
 def test_help_shows_the_defaults_of_the_models() -> None:
     words = epiclick("fit", "--help").out
     assert "Example: epiclick fit clicks.parquet" in words
-    assert f"({EpistemicPBM().epochs})" in words
-    assert f"pointwise {PointwisePBM().batch_size}" in " ".join(words.replace("│", "").split())
+    told = " ".join(words.split())
+    assert f"[default: {EPOCHS}, without features {EPOCHS_TO_MODE} (the paper's" in told
+    assert f"[default: {EpistemicPBM().level}]" in told
+    assert f"pointwise {PointwisePBM().batch_size}]" in told
     assert max(map(len, words.splitlines())) <= 80
-    assert "(the model's)" in epiclick("evaluate", "--help").out
+    assert "[default: the model's]" in epiclick("evaluate", "--help").out
 
 
 def test_the_command_line_starts_without_what_only_models_need() -> None:

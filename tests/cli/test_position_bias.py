@@ -16,7 +16,7 @@ from .conftest import TRAINING, Done, epiclick
 def test_json_has_a_row_for_each_position(marginal: tuple[Path, Done]) -> None:
     model, fit = marginal
     record = epiclick("position-bias", model, "--json").record
-    assert list(record) == ["schema_version", "position_bias"]
+    assert list(record) == ["schema_version", "position_bias", "warnings"]
     rows = record["position_bias"]
     names = ["position", "mean", "low", "high", "relative", "relative_low", "relative_high"]
     assert [list(row) for row in rows] == [names] * 3
@@ -50,7 +50,7 @@ def test_kind_and_level_are_those_asked_for(marginal: tuple[Path, Done]) -> None
     ("options", "words"),
     [
         (["--kind", "evidential"], "this model has no evidential intervals of position bias; it"),
-        (["--kind", "certain"], "'certain' is not one of 'robust', 'bayes', 'evidential'"),
+        (["--kind", "certain"], "--kind must be one of robust, bayes, evidential, not 'certain'"),
         (["--level", "90"], "--level must lie strictly between 0 and 1, not 90.0; write 0.9"),
     ],
 )
@@ -97,7 +97,7 @@ def test_chains_are_run_when_asked_for(
     refused = epiclick(*given, "--out", tmp_path / "other", "--theta-posterior", "guess")
     assert refused.code == 2
     words = " ".join(refused.err.replace("│", " ").split())
-    assert "'guess' is not one of 'laplace', 'nuts'" in words
+    assert "--theta-posterior must be one of laplace, nuts, not 'guess'" in words
 
 
 def test_people_get_a_table(marginal: tuple[Path, Done], exact: tuple[Path, Done]) -> None:

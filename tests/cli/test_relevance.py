@@ -171,7 +171,7 @@ def test_the_probability_of_a_relevance_above(
         (["--features", "FEATURES", "--clicks", "no.csv", "--out", "p.parquet"], "no file at"),
         (
             ["--features", "renamed.parquet", "--out", "renamed.parquet"],
-            "another file that is read; name another",
+            "is a file that is read; name another",
         ),
     ],
 )

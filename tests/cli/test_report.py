@@ -72,6 +72,7 @@ def test_the_page_has_all_that_was_given(
         assert rule in page
     assert "pointwise" in page
     assert "Verdict: best beats worst" in page
+    assert "expected loss seen truth" in page
     assert "have their true value in the 90% interval" in page
     assert "whose true relevance is known" in page
     assert "epiclick report" in page
@@ -161,7 +162,7 @@ def test_other_models_say_that_they_are_less_sure(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--out", "report.parquet"], "the page is HTML; name a .html file"),
+        (["--out", "report.parquet"], "this is written as HTML; name a .html file"),
         (["--out", "."], "is a folder"),
         (["--truth", "."], "is no simulated world"),
         (["--ranking", "a=b.parquet"], "--ranking: the model was trained on features"),

@@ -29,6 +29,7 @@ def test_json_has_the_documented_keys_and_the_files_the_documented_columns(tmp_p
         "displays",
         "clicks",
         "position_bias",
+        "warnings",
     ]
     assert (record["pages"], record["pairs"], record["displays"]) == (300, 180, 900)
     assert record["position_bias"] == [1, 0.5, 0.2]

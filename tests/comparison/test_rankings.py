@@ -126,6 +126,22 @@ def test_position_wins_over_score():
     assert as_lists(read_ranking(scored, "new")) == by_loop(rows)
 
 
+@pytest.mark.parametrize("kind", SOURCES)
+def test_any_column_can_be_the_score(kind, tmp_path):
+    rows = frame()
+    # positions and scores that say the reverse are not looked at
+    other = rows.assign(bm25=10.5 - rows["position"], score=rows["position"])
+    other["position"] = 99 - rows["position"]
+    ranking = read_ranking((SOURCES[kind](other, tmp_path), "bm25"), "new")
+    assert as_lists(ranking) == by_loop(rows)
+
+
+def test_a_score_that_is_no_column_is_named_with_its_neighbour():
+    words = refused((frame().assign(bm25=1.0), "bm52"))
+    assert "no column 'bm52' to order by" in words
+    assert "bm25" in words
+
+
 def test_ties_are_broken_by_document_and_counted():
     rows = pd.DataFrame(
         {

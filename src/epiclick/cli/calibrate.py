@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from epiclick.cli.out_file import check_writable
+from epiclick.cli.commas import names_in
+from epiclick.cli.extras import check_extra
+from epiclick.cli.out_file import check_folder
 from epiclick.cli.output import AsJson, Quiet, note, print_json, print_table
-from epiclick.cli.telling import Interrupted, known, number, print_text
-from epiclick.errors import InputError
+from epiclick.cli.telling import kept_when_stopped, known, number, print_text, told_warnings
 
 if TYPE_CHECKING:
     from epiclick.calibration.table import CalibrationTable, CoverageRow, UniformityRow
@@ -45,55 +46,35 @@ def calibrate(
 
     Example: epiclick calibrate --worlds 60 --families well-specified --out calibration
     """
-    check_extra()
+    check_extra("calibrate", ("scoringrules", "matplotlib"), "calibration")
     if out is not None:
         check_folder(out)
     from epiclick.calibration.runner import calibrate as run
 
     silent = quiet or as_json
-    try:
+    kept = "nothing is kept; with --out FOLDER, worlds that are done would be"
+    if out is not None:
+        kept = f"worlds that are done are kept in {out}. To go on, give the same command again."
+    with kept_when_stopped(kept), told_warnings(quiet=silent) as warnings:
         table = run(
             worlds,
-            None if families is None else _names(families),
-            _names(methods),
+            None if families is None else names_in(families),
+            names_in(methods),
             seed,
             shrink=shrink,
             jobs=jobs,
             folder=out,
             progress=not silent,
         )
-    except KeyboardInterrupt:
-        if out is None:
-            raise
-        raise Interrupted(f"worlds done are kept in {out}; the same command goes on") from None
-    if out is not None:
-        write(table, out)
+        if out is not None:
+            write(table, out)
     if as_json:
-        print_json(known(table.to_dict()))
+        print_json(known({**table.to_dict(), "warnings": warnings}))
         return
     show(table)
     if out is not None:
         name = f"calibration{_suffix(table)}"
         note(f"written to {out}: {name}.json, {name}.md, figures", quiet=quiet)
-
-
-def check_extra() -> None:
-    """Refuse to start without the packages that scores and figures need."""
-    from importlib.util import find_spec
-
-    missing = [name for name in ("scoringrules", "matplotlib") if find_spec(name) is None]
-    if missing:
-        raise InputError(
-            f"calibrate needs {' and '.join(missing)}; install them with "
-            "pip install 'epiclick[calibration]'"
-        )
-
-
-def check_folder(out: Path) -> None:
-    """Refuse a folder that cannot be written to."""
-    if out.exists() and not out.is_dir():
-        raise InputError(f"--out {out} is a file; name a folder")
-    check_writable(out / "calibration.json")
 
 
 def write(table: "CalibrationTable", out: Path) -> None:
@@ -211,7 +192,3 @@ def _share(row: "CoverageRow") -> str:
 
 def _p_value(test: "UniformityRow") -> str:
     return f"{test.p_value:.3f}{'!' if test.flagged else ''}"
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]

@@ -6,29 +6,19 @@ import typer
 
 from epiclick.cli.compare_input import check_names, named_rankings, warn_of_same_files
 from epiclick.cli.compare_output import print_comparison
-from epiclick.cli.log_options import (
-    ClipClicks,
-    Column,
-    Context,
-    GivenOptions,
-    Ids,
-    MaxBad,
-    MissingFeatures,
-    OnBad,
-    PositionBase,
-    Where,
-    read_counts,
-)
+from epiclick.cli.log_options import NOTHING_GIVEN, GivenOptions, MissingFeatures, reads_log
+from epiclick.cli.log_reading import read_counts
 from epiclick.cli.output import AsJson, Quiet, note, print_json, progress
-from epiclick.cli.position_bias import Model
 from epiclick.cli.relevance import check_features
-from epiclick.cli.telling import known, told_warnings
+from epiclick.cli.shared_options import Backtest, Depth, Features, Model, Truth
+from epiclick.cli.telling import known, print_text, told_warnings
 from epiclick.errors import InputError
 
 if TYPE_CHECKING:
     from epiclick.comparison.result import Comparison
 
 
+@reads_log
 def compare(
     model: Model,
     ranking: Annotated[
@@ -36,23 +26,20 @@ def compare(
         typer.Option(
             metavar="NAME=FILE",
             help="What a ranker shows: query_id, doc_id, position or score; or a TREC run. "
-            "May be repeated.",
+            "FILE:COLUMN names the scores. May be repeated.",
             show_default=False,
         ),
     ],
-    features: Annotated[str | None, typer.Option(help="Features of the items.")] = None,
+    features: Features = None,
     clicks: Annotated[
         list[str] | None,
         typer.Option(help="The log: clicks of the items, traffic of the queries. May be repeated."),
     ] = None,
-    backtest: Annotated[
-        list[str] | None,
-        typer.Option(help="A log held back, to check the model's clicks on. May be repeated."),
-    ] = None,
+    backtest: Backtest = None,
     weights: Annotated[
         Literal["traffic", "uniform"], typer.Option(help="How much each query counts.")
     ] = "traffic",
-    depth: Annotated[int | None, typer.Option(help="Last position that counts.")] = None,
+    depth: Depth = None,
     extrapolate: Annotated[
         bool,
         typer.Option(
@@ -71,6 +58,7 @@ def compare(
             "probability.",
         ),
     ] = None,
+    truth: Truth = None,
     samples: Annotated[int, typer.Option(help="Samples of every value.")] = 2_500,
     level: Annotated[
         float | None,
@@ -78,14 +66,7 @@ def compare(
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the samples.")] = 0,
     missing_features: MissingFeatures = "error",
-    context: Context = None,
-    position_base: PositionBase = None,
-    column: Column = None,
-    where: Where = None,
-    clip_clicks: ClipClicks = False,
-    ids: Ids = None,
-    on_bad: OnBad = None,
-    max_bad: MaxBad = None,
+    given: GivenOptions = NOTHING_GIVEN,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -99,9 +80,12 @@ def compare(
     from epiclick.comparison.compare import compare as compare_rankings
     from epiclick.data.features import read_features
     from epiclick.pbm import load
+    from epiclick.report.facts.true_values import true_values
+    from epiclick.report.facts.true_values import words as true_words
+    from epiclick.report.facts.truth import read_truth
 
     silent = quiet or as_json
-    given = GivenOptions(context, position_base, column, where, clip_clicks, ids, on_bad, max_bad)
+    world = None if truth is None else read_truth(truth)
     rankings = named_rankings(ranking)
     check_names(list(rankings), against, fail_unless_better)
     fitted = load(model)
@@ -136,6 +120,10 @@ def compare(
                 level=level,
                 seed=seed,
             )
+            how = {"depth": depth, "extrapolate": extrapolate, "uniform": weights == "uniform"}
+            true = None
+            if world is not None:
+                true = true_values(fitted, rankings, table, counts, world, **how)
     if fail_unless_better is not None and not found.is_uncertain:
         raise InputError(
             "--fail-unless-better: the model knows no uncertainty, and so no probabilities; fit an "
@@ -148,9 +136,12 @@ def compare(
         if against is not None:
             record["differences"] = [each.to_dict() for each in differences(found, against)]
         record |= {"passed": None if unbeaten is None else not unbeaten, "warnings": told}
+        record["true_values"] = true
         print_json(known(record))
     else:
         print_comparison(found, differences(found, against), verdict, quiet=quiet)
+        if true is not None:
+            print_text(true_words(found, true))
     if unbeaten:
         note(
             f"epiclick: {found.names[0]} does not beat {' and '.join(unbeaten)} with probability "

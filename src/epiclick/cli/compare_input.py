@@ -7,23 +7,35 @@ from pathlib import Path
 from epiclick.errors import InputError, InputWarning, did_you_mean
 
 
-def named_rankings(given: Sequence[str]) -> dict[str, str]:
-    """NAME=FILE as a mapping; a file without a name is called by its own."""
-    rankings: dict[str, str] = {}
+def named_rankings(given: Sequence[str]) -> dict[str, str | tuple[str, str]]:
+    """NAME=FILE as a mapping; a file without a name is called by its own.
+
+    FILE:COLUMN is the file and its column of scores.
+    """
+    rankings: dict[str, str | tuple[str, str]] = {}
+    files: dict[str, str] = {}
     for each in given:
         name, equals, file = each.partition("=")
         # a path may hold an equals sign itself, as in day=1/new.parquet
         if not equals or Path(each).exists():
-            name, file = Path(each.removesuffix(".gz")).stem, each
+            name, file = _column(each) or Path(each.removesuffix(".gz")).stem, each
         if not (name.strip() and file):
             raise InputError(f"--ranking {each}: write it as new=new.parquet")
         if name in rankings:
             raise InputError(
-                f"--ranking: two rankers are called '{name}' ({rankings[name]} and {file}); give "
+                f"--ranking: two rankers are called '{name}' ({files[name]} and {file}); give "
                 "each a name of its own, as in new=new.parquet"
             )
-        rankings[name] = file
+        files[name] = file
+        column = _column(file)
+        rankings[name] = (file.removesuffix(f":{column}"), column) if column else file
     return rankings
+
+
+def _column(file: str) -> str:
+    """The column of FILE:COLUMN; empty where the colon is the path's own, or there is none."""
+    path, _, column = file.rpartition(":")
+    return column if path and Path(path).is_file() and not Path(file).exists() else ""
 
 
 def warn_of_same_files(backtest: Sequence[str], clicks: Sequence[str]) -> None:

@@ -6,44 +6,26 @@ from typing import Annotated, Any
 
 import typer
 
-from epiclick.cli.log_options import (
-    USUAL,
-    ClipClicks,
-    Column,
-    Context,
-    GivenOptions,
-    Ids,
-    Logs,
-    MaxBad,
-    OnBad,
-    PositionBase,
-    Where,
-    read_counts,
-)
-from epiclick.cli.out_file import check_parquet
+from epiclick.cli.log_options import NOTHING_GIVEN, USUAL, GivenOptions, Logs, reads_log
+from epiclick.cli.log_reading import print_sizes, read_counts
+from epiclick.cli.out_file import PARQUET, check_file
 from epiclick.cli.output import AsJson, Quiet, note, print_json, print_table
 from epiclick.cli.telling import told_warnings
 
 
+@reads_log
 def count(
     log: Logs,
     out: Annotated[
         Path | None, typer.Option(help="Write the counts to this Parquet file.", show_default=False)
     ] = None,
-    context: Context = None,
-    position_base: PositionBase = None,
-    column: Column = None,
-    where: Where = None,
     part: Annotated[
         str | None, typer.Option(help="Keep counts apart by this column, such as a day.")
     ] = None,
     page_parts: Annotated[
         int | None, typer.Option(help="Keep counts apart in this many folds of pages.")
     ] = None,
-    clip_clicks: ClipClicks = False,
-    ids: Ids = None,
-    on_bad: OnBad = None,
-    max_bad: MaxBad = None,
+    given: GivenOptions = NOTHING_GIVEN,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -52,8 +34,7 @@ def count(
     Example: epiclick count clicks.parquet --out counts.parquet
     """
     if out is not None:
-        check_parquet(out, log)
-    given = GivenOptions(context, position_base, column, where, clip_clicks, ids, on_bad, max_bad)
+        check_file(out, PARQUET, "Parquet", "counts.parquet", log)
     options = replace(given.over(USUAL), part=part, page_parts=page_parts)
     with told_warnings(quiet=quiet or as_json) as warnings:
         counts = read_counts(log, options, quiet=quiet or as_json)
@@ -67,11 +48,7 @@ def count(
         record: dict[str, Any] = {**sizes, "clicks": counts.total_clicks, "by_position": rows}
         print_json({**record, "warnings": warnings})
         return
-    pages = "" if counts.pages is None else f"{counts.pages:,} pages, "
-    print(
-        f"{pages}{len(counts):,} pairs of {counts.num_queries:,} queries, "
-        f"{counts.total_displays:,} displays, {counts.total_clicks:,} clicks"
-    )
+    print_sizes(counts)
     names = counts.contexts.column_names
     print_table(
         f"Click rate by {', '.join(names)}",

@@ -6,25 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from epiclick.cli.log_options import (
-    ClipClicks,
-    Column,
-    Context,
-    GivenOptions,
-    Ids,
-    Logs,
-    MaxBad,
-    MissingFeatures,
-    OnBad,
-    PositionBase,
-    Where,
-    read_counts,
-)
+from epiclick.cli.commas import names_in
+from epiclick.cli.log_options import NOTHING_GIVEN, GivenOptions, Logs, MissingFeatures, reads_log
+from epiclick.cli.log_reading import read_counts
 from epiclick.cli.output import AsJson, Quiet, note, print_json, progress
-from epiclick.cli.position_bias import Model
 from epiclick.cli.relevance import check_features
 from epiclick.cli.scores import by_records, print_backtest, print_by, print_scores
-from epiclick.cli.telling import known, told_warnings
+from epiclick.cli.shared_options import Features, Model, Truth
+from epiclick.cli.telling import known, print_text, told_warnings
 from epiclick.data.log import LogOptions
 from epiclick.errors import InputError
 
@@ -34,10 +23,11 @@ if TYPE_CHECKING:
     from epiclick.pbm import PositionBasedModel
 
 
+@reads_log
 def evaluate(
     model: Model,
     log: Logs,
-    features: Annotated[str | None, typer.Option(help="Features of the items.")] = None,
+    features: Features = None,
     train: Annotated[
         list[str] | None,
         typer.Option(help="The model's own log, from which baselines learn. May be repeated."),
@@ -49,15 +39,9 @@ def evaluate(
         str | None,
         typer.Option(help="Columns whose values are told apart, such as variant,device,day."),
     ] = None,
+    truth: Truth = None,
     missing_features: MissingFeatures = "error",
-    context: Context = None,
-    position_base: PositionBase = None,
-    column: Column = None,
-    where: Where = None,
-    clip_clicks: ClipClicks = False,
-    ids: Ids = None,
-    on_bad: OnBad = None,
-    max_bad: MaxBad = None,
+    given: GivenOptions = NOTHING_GIVEN,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -70,9 +54,12 @@ def evaluate(
     """
     from epiclick.data.by_column import count_by
     from epiclick.pbm import load
+    from epiclick.report.facts.held import held
+    from epiclick.report.facts.held import words as coverage_words
+    from epiclick.report.facts.truth import read_truth
 
     silent = quiet or as_json
-    given = GivenOptions(context, position_base, column, where, clip_clicks, ids, on_bad, max_bad)
+    true = None if truth is None else read_truth(truth)
     fitted = load(model)
     others = {str(path): load(path) for path in against or []}
     for each in (fitted, *others.values()):
@@ -85,15 +72,17 @@ def evaluate(
         options = given.over_saved(fitted.fitted_.options, quiet=silent)
         joined = features if uses_features else None
         counts = read_counts(log, options, joined, missing_features, quiet=silent)
-        parted = count_by(list(log), options, counts, named(by))
+        parted = count_by(list(log), options, counts, names_in(by))
         trained = None if not train else read_counts(train, options, quiet=silent)
         with progress("scoring", quiet=silent):
             scores, rivals = score(fitted, others, log, options, counts, trained)
             whole, values = by_records(fitted, counts, parted)
+            covered = () if true is None else held(fitted, counts, true)
 
     if as_json:
         record = {**scores.to_dict(), "backtest": whole, "against": {}}
         record |= {"by": None if by is None else values, "warnings": warnings}
+        record["coverage"] = None if true is None else [each.to_dict() for each in covered]
         for name, rival in rivals.items():
             record["against"][name] = rival.to_dict()
             del record["against"][name]["baselines"]
@@ -101,13 +90,10 @@ def evaluate(
         return
     print_scores(str(model), scores, rivals)
     print_backtest(whole)
-    for name in named(by):
+    if covered:
+        print_text(coverage_words(covered))
+    for name in names_in(by):
         print_by(name, [row for row in values if row["column"] == name])
-
-
-def named(by: str | None) -> list[str]:
-    """The columns of --by."""
-    return [] if by is None else [name.strip() for name in by.split(",") if name.strip()]
 
 
 def score(

@@ -12,8 +12,28 @@ if TYPE_CHECKING:
     from epiclick.data.features import FeatureTable
     from epiclick.pbm import PositionBasedModel
 
-Write = Callable[..., dict[str, Any]]
-"""Model, clicks, features, file and the options given -> what is told of the export."""
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be written.
+
+    Attributes:
+        model: the fitted model.
+        counts: clicks of the items, if given.
+        table: features of the items, if given.
+        out: the file.
+        given: options of the target that were given.
+    """
+
+    model: "PositionBasedModel"
+    counts: "ClickCounts | None"
+    table: "FeatureTable | None"
+    out: Path
+    given: Mapping[str, Any]
+
+
+Write = Callable[[Asked], dict[str, Any]]
+"""What writes an export, and gives what is told of it."""
 
 
 @dataclass(frozen=True)
@@ -55,16 +75,10 @@ def target_of(name: str, given: Mapping[str, Any]) -> Target:
     return TARGETS[name]
 
 
-def write_lightgbm(
-    model: "PositionBasedModel",
-    counts: "ClickCounts | None",
-    table: "FeatureTable | None",
-    out: Path,
-    given: Mapping[str, Any],
-) -> dict[str, Any]:
+def write_lightgbm(asked: Asked) -> dict[str, Any]:
     """A training set."""
-    data = model.to_lightgbm(counts, table, **given)
-    data.to_parquet(out)
+    data = asked.model.to_lightgbm(asked.counts, asked.table, **asked.given)
+    data.to_parquet(asked.out)
     return {
         "rows": len(data),
         "queries": len(data.group),
@@ -78,19 +92,13 @@ def write_lightgbm(
 def graded(write: Callable[..., None]) -> Write:
     """Judgements, by what writes them."""
 
-    def write_grades(
-        model: "PositionBasedModel",
-        counts: "ClickCounts | None",
-        table: "FeatureTable | None",
-        out: Path,
-        given: Mapping[str, Any],
-    ) -> dict[str, Any]:
+    def write_grades(asked: Asked) -> dict[str, Any]:
         from epiclick.export.grades import cut_offs, grades
         from epiclick.export.judgements import judge
 
-        items = judge(model.fitted_, counts, table)
-        cuts = cut_offs(items.mean, given.get("cuts"))
-        write(out, items.query_id, items.doc_id, grades(items.mean, cuts))
+        items = judge(asked.model.fitted_, asked.counts, asked.table)
+        cuts = cut_offs(items.mean, asked.given.get("cuts"))
+        write(asked.out, items.query_id, items.doc_id, grades(items.mean, cuts))
         return {"rows": len(items), "cuts": list(cuts)}
 
     return write_grades
@@ -110,34 +118,23 @@ def write_quepid(*arguments: Any) -> None:
     write_ratings(*arguments)
 
 
-def write_run(
-    model: "PositionBasedModel",
-    counts: "ClickCounts | None",
-    table: "FeatureTable | None",
-    out: Path,
-    given: Mapping[str, Any],
-) -> dict[str, Any]:
+def write_run(asked: Asked) -> dict[str, Any]:
     """A ranking of TREC."""
     from epiclick.export.trec import write_run as write
 
-    rank_by = given.get("rank_by", "mean")
-    ranking = model.rank(table, rank_by, counts, seed=given.get("seed", 0))
-    write(out, ranking)
+    rank_by = asked.given.get("rank_by", "mean")
+    seed = asked.given.get("seed", 0)
+    ranking = asked.model.rank(asked.table, rank_by, asked.counts, seed=seed)
+    write(asked.out, ranking)
     return {"rows": len(ranking), "rank_by": rank_by}
 
 
-def write_arviz(
-    model: "PositionBasedModel",
-    counts: "ClickCounts | None",
-    table: "FeatureTable | None",
-    out: Path,
-    given: Mapping[str, Any],
-) -> dict[str, Any]:
+def write_arviz(asked: Asked) -> dict[str, Any]:
     """Posterior samples."""
     from epiclick.export.arviz import to_inference_data, write_inference_data
 
-    data = to_inference_data(model, counts, table, **given)
-    write_inference_data(out, data)
+    data = to_inference_data(asked.model, asked.counts, asked.table, **asked.given)
+    write_inference_data(asked.out, data)
     sizes = data.posterior.sizes
     return {"draws": sizes["draw"], "items": sizes.get("item", 0)}
 

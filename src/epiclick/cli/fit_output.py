@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from epiclick.cli.log_reading import print_sizes
 from epiclick.cli.position_bias import bias_records, print_bias
 from epiclick.cli.telling import number, print_text, tell_warning
 
@@ -48,12 +49,8 @@ def print_fit(
     for warning in training.warnings:
         if warning not in words:
             tell_warning(warning, quiet=quiet)
-    pages = "" if counts.pages is None else f"{counts.pages:,} pages, "
-    print(
-        f"{pages}{len(counts):,} pairs of {counts.num_queries:,} queries, "
-        f"{counts.total_displays:,} displays, {counts.total_clicks:,} clicks"
-    )
-    print(
+    print_sizes(counts)
+    print_text(
         f"{training.epochs} epochs in {training.seconds:.1f} s, the best was {training.best_epoch}"
     )
     of = "the pairs trained on"
@@ -61,12 +58,14 @@ def print_fit(
         of = "the validation log"
     elif len(model.fitted_.queries.held_out):
         of = f"{len(model.fitted_.queries.held_out):,} queries held out"
-    print(f"log-likelihood per display {number(training.log_likelihood)}, of {of}")
+    print_text(f"log-likelihood per display {number(training.log_likelihood)}, of {of}")
     ratio = training.checks["chi2_per_df"]
     if ratio is None:
-        print("chi2/df unknown: too few items were shown often enough")
+        print_text("chi2/df unknown: too few items were shown often enough")
     else:
         df = training.checks["chi2_df"]
-        print(f"chi2/df {ratio:.2f}, df {df:,} (1: clicks vary as a position-based model says)")
+        print_text(
+            f"chi2/df {ratio:.2f}, df {df:,} (1: clicks vary as a position-based model says)"
+        )
     print_bias(model)
     print_text(words)

@@ -1,19 +1,17 @@
-"""How a log is to be read: options that several verbs share, and the reading itself."""
+"""How a log is to be read: options that several verbs share."""
 
-import warnings
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from functools import wraps
+from typing import Annotated, Any, Literal
 
 import typer
 
-from epiclick.cli.output import note, progress
-from epiclick.cli.telling import WithDefaults
+from epiclick.cli.help import Verb
+from epiclick.cli.output import note
 from epiclick.data.log import LogOptions
-from epiclick.errors import InputError, InputWarning
-
-if TYPE_CHECKING:
-    from epiclick.data.counts import ClickCounts
+from epiclick.errors import InputError
 
 USUAL = LogOptions()
 
@@ -24,36 +22,11 @@ def _option(*names: str, **settings: Any) -> Any:
 
 Logs = Annotated[
     list[str],
-    typer.Argument(help="Parquet, CSV or JSON-lines files, folders or globs.", show_default=False),
-]
-Context = Annotated[
-    str | None,
-    _option(
-        help="Columns that decide whether an item is looked at.",
-        show_default=",".join(USUAL.context),
+    typer.Argument(
+        metavar="LOG...",
+        help="Parquet, CSV or JSON-lines files, folders or globs.",
+        show_default=False,
     ),
-]
-PositionBase = Annotated[
-    int | None,
-    _option(help="Number of the first position: 0 or 1.", show_default=str(USUAL.position_base)),
-]
-Column = Annotated[
-    list[str] | None,
-    _option(help="Name a column: position=slot. May be repeated.", show_default=False),
-]
-Where = Annotated[str | None, _option(help="Count only rows that meet this SQL condition.")]
-ClipClicks = Annotated[bool, _option("--clip-clicks", help="Cap counted clicks at the displays.")]
-Ids = Annotated[
-    Literal["auto", "string", "integer"] | None,
-    _option(help="Type of the ids.", show_default=USUAL.ids),
-]
-OnBad = Annotated[
-    Literal["error", "drop"] | None,
-    _option(help="Refuse a log with bad rows, or drop them.", show_default=USUAL.on_bad),
-]
-MaxBad = Annotated[
-    str | None,
-    _option(help="Largest share of rows to drop.", show_default=f"{USUAL.max_bad:.1%}"),
 ]
 MissingFeatures = Annotated[
     Literal["error", "drop"], _option(help="Refuse pairs without features, or leave them out.")
@@ -62,16 +35,55 @@ MissingFeatures = Annotated[
 
 @dataclass(frozen=True)
 class GivenOptions:
-    """What was said on the command line about reading the log; None or False for what was not."""
+    """What was said on the command line about reading the log; None or False for what was not.
 
-    context: str | None
-    position_base: int | None
-    column: Sequence[str] | None
-    where: str | None
-    clip_clicks: bool
-    ids: Literal["auto", "string", "integer"] | None
-    on_bad: Literal["error", "drop"] | None
-    max_bad: str | None
+    Every field is an option of the verbs that `reads_log` marks.
+    """
+
+    context: Annotated[
+        str | None,
+        _option(
+            metavar="COLUMNS",
+            help="Columns that decide whether an item is looked at.",
+            show_default=",".join(USUAL.context),
+        ),
+    ] = None
+    position_base: Annotated[
+        int | None,
+        _option(
+            help="Number of the first position: 0 or 1.", show_default=str(USUAL.position_base)
+        ),
+    ] = None
+    column: Annotated[
+        list[str] | None,
+        _option(
+            metavar="NAME=COLUMN",
+            help="Name a column: position=slot. May be repeated.",
+            show_default=False,
+        ),
+    ] = None
+    where: Annotated[
+        str | None, _option(metavar="SQL", help="Count only rows that meet this SQL condition.")
+    ] = None
+    clip_clicks: Annotated[
+        bool, _option("--clip-clicks", help="Cap counted clicks at the displays.")
+    ] = False
+    ids: Annotated[
+        Literal["auto", "string", "integer"] | None,
+        _option(help="Type of the ids.", show_default=USUAL.ids),
+    ] = None
+    on_bad: Annotated[
+        Literal["error", "drop"] | None,
+        _option(help="Refuse a log with bad rows, or drop them.", show_default=USUAL.on_bad),
+    ] = None
+    max_bad: Annotated[
+        str | None,
+        _option(
+            metavar="SHARE",
+            help="Largest share of rows to drop.",
+            show_default=f"{USUAL.max_bad:.1%}",
+        ),
+    ] = None
 
     def over(self, base: LogOptions) -> LogOptions:
         """Other options, with what was given in their place."""
@@ -110,48 +122,34 @@ class GivenOptions:
         return chosen
 
 
-class AsTheModel(WithDefaults):
-    """Help of a verb that reads logs as a model's own was read."""
+NOTHING_GIVEN = GivenOptions()
+
+
+def reads_log(verb: Callable[..., None]) -> Callable[..., None]:
+    """Ask for the options of a verb's parameter `given` one by one."""
+    signature = inspect.signature(verb)
+    options = inspect.signature(GivenOptions).parameters
+
+    @wraps(verb)
+    def call(**values: Any) -> None:
+        given = {name: values.pop(name) for name in options if name in values}
+        verb(**values, given=GivenOptions(**given))
+
+    parameters: list[inspect.Parameter] = []
+    for parameter in signature.parameters.values():
+        parameters += options.values() if parameter.name == "given" else [parameter]
+    call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return call
+
+
+class AsTheModel(Verb):
+    """A verb that reads logs as a model's own was read."""
 
     @staticmethod
     def shown() -> Mapping[str, str]:
         """Defaults by option."""
         reused = ("context", "position_base", "where", "ids", "on_bad", "max_bad")
         return dict.fromkeys(reused, "the model's")
-
-
-def read_counts(
-    log: Sequence[str],
-    options: LogOptions,
-    features: str | None = None,
-    missing_features: Literal["error", "drop"] = "error",
-    *,
-    quiet: bool,
-) -> "ClickCounts":
-    """Count a log and join features; the names that were taken are told, doubts are warned of."""
-    from epiclick.data.features import read_features
-    from epiclick.data.readers import count_log
-
-    with progress("counting", quiet=quiet):
-        counts, report = count_log(list(log), options)
-    if report.aliases:
-        found = ", ".join(f"{name} from {own}" for name, own in report.aliases.items())
-        note(f"columns: {found}", quiet=quiet)
-    for message in report.warnings:
-        warnings.warn(message, InputWarning, stacklevel=2)
-    if features is None:
-        return counts
-    with progress("joining features", quiet=quiet):
-        table = read_features(features, ids=counts.options.ids)
-        joined = counts.with_features(table, missing=missing_features)
-    if len(joined) < len(counts):
-        missing = len(counts) - len(joined)
-        warnings.warn(
-            f"{missing:,} of {len(counts):,} pairs have no features and were left out",
-            InputWarning,
-            stacklevel=2,
-        )
-    return joined
 
 
 def parse_columns(assignments: Sequence[str]) -> dict[str, str]:

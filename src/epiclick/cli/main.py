@@ -9,6 +9,7 @@ from epiclick.cli import (
     calibrate,
     compare,
     count,
+    demo,
     evaluate,
     export,
     fit,
@@ -18,64 +19,57 @@ from epiclick.cli import (
     reproduce,
     simulate,
 )
+from epiclick.cli.ending import BAD_INPUT, end_code
+from epiclick.cli.fit_model import FitCommand
+from epiclick.cli.help import Verb, Verbs
 from epiclick.cli.log_options import AsTheModel
-from epiclick.cli.telling import Interrupted
-
-INTERRUPTED = 130
-"""Exit code with which Typer ends a command at Ctrl-C."""
 
 app = typer.Typer(
     name="epiclick",
-    help="From click logs to distributions of relevance and position bias.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
+    cls=Verbs,
+    subcommand_metavar="VERB ...",
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("simulate")(simulate.simulate)
-app.command("count")(count.count)
-app.command("fit", cls=fit.FitCommand)(fit.fit)
-app.command("position-bias")(position_bias.position_bias)
+app.command("demo", cls=Verb)(demo.demo)
+app.command("simulate", cls=Verb)(simulate.simulate)
+app.command("count", cls=Verb)(count.count)
+app.command("fit", cls=FitCommand)(fit.fit)
+app.command("position-bias", cls=Verb)(position_bias.position_bias)
 app.command("relevance", cls=AsTheModel)(relevance.relevance)
 app.command("evaluate", cls=AsTheModel)(evaluate.evaluate)
 app.command("compare", cls=AsTheModel)(compare.compare)
 app.command("export", cls=AsTheModel)(export.export)
 app.command("report", cls=AsTheModel)(report.report)
-app.command("calibrate")(calibrate.calibrate)
-app.command("reproduce")(reproduce.reproduce)
+app.command("calibrate", cls=Verb)(calibrate.calibrate)
+app.command("reproduce", cls=Verb)(reproduce.reproduce)
 
 
 @app.callback(invoke_without_command=True)
-def version(
+def begin(
+    context: typer.Context,
     show: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
 ) -> None:
-    """From click logs to distributions of relevance and position bias."""
+    """From click logs to distributions of relevance and position bias.
+
+    Each verb has a help of its own: epiclick fit --help
+
+    Example: epiclick fit clicks.parquet --features features.parquet --out model
+    """
     if show:
         from epiclick import __version__
 
         print(f"epiclick {__version__}")
         raise typer.Exit
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+        raise typer.Exit(BAD_INPUT)
 
 
 def run() -> None:
-    """Run the command line; what is wrong with the input is said in words, not in a traceback."""
-    from epiclick.errors import InputError
-
-    try:
-        app()
-    except InputError as error:
-        print(f"epiclick: {error}", file=sys.stderr)
-        sys.exit(2)
-    except MemoryError as error:
-        print(f"epiclick: {error or 'out of memory'}", file=sys.stderr)
-        sys.exit(1)
-    except Interrupted as stopped:
-        print(f"epiclick: stopped; {stopped}", file=sys.stderr)
-        sys.exit(INTERRUPTED)
-    except SystemExit as end:
-        if end.code == INTERRUPTED:
-            print("epiclick: stopped; nothing was written", file=sys.stderr)
-        raise
+    """Run the command line."""
+    sys.exit(end_code(lambda: app(prog_name="epiclick", standalone_mode=False)))
 
 
 if __name__ == "__main__":

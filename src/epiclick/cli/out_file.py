@@ -6,6 +6,8 @@ from pathlib import Path
 
 from epiclick.errors import InputError
 
+PARQUET = (".parquet", ".pq")
+
 
 def check_writable(out: Path) -> None:
     """Refuse a path in which no file can be made."""
@@ -14,16 +16,35 @@ def check_writable(out: Path) -> None:
         raise InputError(f"--out {out} cannot be written: {parent} is no folder for new files")
 
 
-def check_parquet(out: Path, inputs: Sequence[str]) -> None:
-    """Refuse a file that cannot be written as Parquet or is itself read."""
-    from epiclick.data.files import find_files
+def check_folder(out: Path) -> None:
+    """Refuse a folder in which no file can be made."""
+    if out.exists() and not out.is_dir():
+        raise InputError(f"--out {out} is a file; name a folder")
+    check_writable(out / "file")
 
+
+def check_file(
+    out: Path, suffixes: Sequence[str], called: str, example: str, inputs: Sequence[str] = ()
+) -> None:
+    """Refuse a file that cannot be written, is of another kind, or is itself read.
+
+    Args:
+        out: the file.
+        suffixes: ends that its name may have; any if none.
+        called: what it is, in words.
+        example: name of such a file.
+        inputs: files, folders and globs that are read.
+    """
     if out.is_dir():
-        raise InputError(f"--out {out} is a folder; name a file, such as {out / 'out.parquet'}")
-    if out.suffix.lower() not in (".parquet", ".pq"):
-        raise InputError(f"--out {out}: the result is written as Parquet; name a .parquet file")
-    check_writable(out)
-    if out.exists() and any(out.samefile(file) for file in find_files(inputs)):
+        raise InputError(f"--out {out} is a folder; name a file, such as {out / example}")
+    if suffixes and out.suffix.lower() not in suffixes:
         raise InputError(
-            f"--out {out} is the log itself or another file that is read; name another"
+            f"--out {out}: this is written as {called}; name a {suffixes[0]} file, such as "
+            f"{example}"
         )
+    check_writable(out)
+    if inputs and out.exists():
+        from epiclick.data.files import find_files
+
+        if any(out.samefile(file) for file in find_files(inputs)):
+            raise InputError(f"--out {out} is a file that is read; name another")

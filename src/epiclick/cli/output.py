@@ -21,17 +21,52 @@ def print_json(record: Mapping[str, Any]) -> None:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A table that fits the terminal; numbers are aligned on the right."""
+    """A table that fits the terminal; numbers are aligned on the right.
+
+    Cells are broken between words only. Where that does not do, each row becomes lines of its own,
+    so that no number is ever cut.
+    """
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", title_style="bold")
-    for column in columns:
-        table.add_column(column, justify="right")
-    for row in rows:
-        table.add_row(*map(escape, row))
-    Console().print(table)
+    listed = [list(row) for row in rows]
+    console = Console()
+    widths = column_widths([list(columns), *listed], console.width - 3 * len(columns) - 1)
+    if widths is not None:
+        table = Table(title=title, title_justify="left", title_style="bold")
+        for column, width in zip(columns, widths, strict=True):
+            table.add_column(escape(column), justify="right", width=width)
+        for row in listed:
+            table.add_row(*map(escape, row))
+        console.print(table)
+        return
+    print(title)
+    for row in listed:
+        print()
+        for column, cell in zip(columns, row, strict=True):
+            if cell:
+                print(f"{column}: {cell}" if column else cell)
+
+
+def column_widths(rows: Sequence[Sequence[str]], room: int) -> list[int] | None:
+    """Letters of each column, enough for its longest word; None if there is no room for that."""
+    from rich.cells import cell_len
+
+    columns = list(zip(*rows, strict=True))
+    wanted = [max(map(cell_len, column)) for column in columns]
+    widths = [
+        max(cell_len(word) for cell in column for word in [*cell.split(), ""]) for column in columns
+    ]
+    spare = room - sum(widths)
+    if spare < 0:
+        return None
+    # what is nearly wide enough comes first, so that as few columns as can be are broken
+    for at in sorted(range(len(columns)), key=lambda at: wanted[at] - widths[at]):
+        more = min(wanted[at] - widths[at], spare)
+        widths[at] += more
+        spare -= more
+    return widths
 
 
 def note(message: str, *, quiet: bool = False) -> None:
@@ -43,11 +78,10 @@ def note(message: str, *, quiet: bool = False) -> None:
 @contextmanager
 def progress(message: str, *, quiet: bool = False) -> Iterator[None]:
     """Show that work is going on, on a terminal only."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if quiet or not console.is_terminal:
+    if quiet or not sys.stderr.isatty():
         yield
         return
-    with console.status(message):
+    from rich.console import Console
+
+    with Console(stderr=True).status(message):
         yield

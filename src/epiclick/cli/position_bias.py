@@ -1,20 +1,18 @@
 """`epiclick position-bias`: how much each position is looked at, says a model."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
 from epiclick.cli.output import AsJson, Quiet, print_json, print_table
+from epiclick.cli.shared_options import Model
 from epiclick.cli.telling import known, number, print_text, tell_warning
 from epiclick.errors import InputError
 from epiclick.models.kinds import BiasKind
 
 if TYPE_CHECKING:
     from epiclick.pbm import PositionBasedModel
-
-Model = Annotated[Path, typer.Argument(help="Folder that fit wrote.", show_default=False)]
 
 FREE_SCALE = "The scale is free: absolute values rest on the prior, only relative ones on the data."
 NUMBERS = ("mean", "low", "high", "relative", "relative_low", "relative_high")
@@ -47,13 +45,14 @@ def position_bias(
     if level is not None and not 0 < level < 1:
         raise InputError(f"--level must lie strictly between 0 and 1, not {level}; write 0.9")
     fitted = load(model)
+    warnings = list(fitted.fitted_.training.warnings)
     if as_json:
         record: dict[str, Any] = {"position_bias": bias_records(fitted, kind, level)}
         if given := fitted.fitted_.training.checks.get("given_bias"):
             record["given_bias"] = known(given)
-        print_json(record)
+        print_json({**record, "warnings": warnings})
         return
-    for warning in fitted.fitted_.training.warnings:
+    for warning in warnings:
         tell_warning(warning, quiet=quiet)
     print_bias(fitted, kind, level)
 
@@ -88,7 +87,7 @@ def print_bias(
     elif model.fitted_.anchor is None:
         print_text(FREE_SCALE)
     if not intervals:
-        print("No intervals: the model takes position bias as a point.")
+        print_text("No intervals: the model takes position bias as a point.")
 
 
 def given_words(given: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:

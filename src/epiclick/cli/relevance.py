@@ -7,22 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from epiclick.cli.log_options import (
-    ClipClicks,
-    Column,
-    Context,
-    GivenOptions,
-    Ids,
-    MaxBad,
-    MissingFeatures,
-    OnBad,
-    PositionBase,
-    Where,
-    read_counts,
-)
-from epiclick.cli.out_file import check_parquet
+from epiclick.cli.log_options import NOTHING_GIVEN, GivenOptions, MissingFeatures, reads_log
+from epiclick.cli.log_reading import read_counts
+from epiclick.cli.out_file import PARQUET, check_file
 from epiclick.cli.output import AsJson, Quiet, note, print_json, progress
-from epiclick.cli.position_bias import FREE_SCALE, Model, reference
+from epiclick.cli.position_bias import FREE_SCALE, reference
+from epiclick.cli.shared_options import Features, Model, OwnClicks
 from epiclick.cli.telling import print_text, told_warnings
 from epiclick.errors import InputError
 
@@ -32,26 +22,18 @@ if TYPE_CHECKING:
     from epiclick.pbm import EpistemicPBM, PositionBasedModel
 
 
+@reads_log
 def relevance(
     model: Model,
     out: Annotated[Path, typer.Option(help="Parquet file to write.", show_default=False)],
-    features: Annotated[str | None, typer.Option(help="Features of the items.")] = None,
-    clicks: Annotated[
-        list[str] | None, typer.Option(help="Log of the items' own clicks. May be repeated.")
-    ] = None,
+    features: Features = None,
+    clicks: OwnClicks = None,
     above: Annotated[
         float | None,
         typer.Option(help="Add prob_above: the probability of a relevance above this."),
     ] = None,
     missing_features: MissingFeatures = "error",
-    context: Context = None,
-    position_base: PositionBase = None,
-    column: Column = None,
-    where: Where = None,
-    clip_clicks: ClipClicks = False,
-    ids: Ids = None,
-    on_bad: OnBad = None,
-    max_bad: MaxBad = None,
+    given: GivenOptions = NOTHING_GIVEN,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -66,8 +48,8 @@ def relevance(
     from epiclick.pbm import load
 
     silent = quiet or as_json
-    given = GivenOptions(context, position_base, column, where, clip_clicks, ids, on_bad, max_bad)
-    check_parquet(out, [*(clicks or []), *([features] if features else [])])
+    inputs = [*(clicks or []), *([features] if features else [])]
+    check_file(out, PARQUET, "Parquet", "relevance.parquet", inputs)
     check_above(above)
     fitted = load(model)
     check_features(fitted, features)

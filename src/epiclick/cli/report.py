@@ -9,22 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from epiclick.cli.compare_input import named_rankings, warn_of_same_files
-from epiclick.cli.log_options import (
-    ClipClicks,
-    Column,
-    Context,
-    GivenOptions,
-    Ids,
-    MaxBad,
-    MissingFeatures,
-    OnBad,
-    PositionBase,
-    Where,
-    read_counts,
-)
-from epiclick.cli.out_file import check_writable
+from epiclick.cli.log_options import NOTHING_GIVEN, GivenOptions, MissingFeatures, reads_log
+from epiclick.cli.log_reading import read_counts
+from epiclick.cli.out_file import check_file
 from epiclick.cli.output import AsJson, Quiet, note, print_json, progress
-from epiclick.cli.position_bias import Model
+from epiclick.cli.shared_options import Backtest, Depth, Features, Model, Truth
 from epiclick.cli.telling import print_text, told_warnings
 from epiclick.errors import InputError
 
@@ -34,18 +23,20 @@ if TYPE_CHECKING:
 SUFFIXES = (".html", ".htm")
 
 
+@reads_log
 def report(
     model: Model,
     log: Annotated[
         list[str] | None,
-        typer.Argument(help="The model's own log: files, folders or globs.", show_default=False),
+        typer.Argument(
+            metavar="LOG...",
+            help="The model's own log: files, folders or globs.",
+            show_default=False,
+        ),
     ] = None,
     out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("report.html"),
-    features: Annotated[str | None, typer.Option(help="Features of the items.")] = None,
-    backtest: Annotated[
-        list[str] | None,
-        typer.Option(help="A log held back, to check the model's clicks on. May be repeated."),
-    ] = None,
+    features: Features = None,
+    backtest: Backtest = None,
     ranking: Annotated[
         list[str] | None,
         typer.Option(
@@ -54,23 +45,14 @@ def report(
             show_default=False,
         ),
     ] = None,
-    depth: Annotated[int | None, typer.Option(help="Last position that counts.")] = None,
+    depth: Depth = None,
     against: Annotated[
         list[Path] | None, typer.Option(help="Another model to score beside. May be repeated.")
     ] = None,
-    truth: Annotated[
-        Path | None, typer.Option(help="Folder of the simulated world that the log comes from.")
-    ] = None,
+    truth: Truth = None,
     title: Annotated[str, typer.Option(help="Of the page.", show_default="the model's name")] = "",
     missing_features: MissingFeatures = "error",
-    context: Context = None,
-    position_base: PositionBase = None,
-    column: Column = None,
-    where: Where = None,
-    clip_clicks: ClipClicks = False,
-    ids: Ids = None,
-    on_bad: OnBad = None,
-    max_bad: MaxBad = None,
+    given: GivenOptions = NOTHING_GIVEN,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -85,13 +67,13 @@ def report(
     from epiclick.data.features import read_features
     from epiclick.pbm import load
     from epiclick.report.facts.sources import Sources
+    from epiclick.report.facts.true_values import true_values
     from epiclick.report.facts.truth import read_truth
     from epiclick.report.gather import gather
     from epiclick.report.page import write_report
 
     silent = quiet or as_json
-    check_out(out)
-    given = GivenOptions(context, position_base, column, where, clip_clicks, ids, on_bad, max_bad)
+    check_file(out, SUFFIXES, "HTML", "report.html")
     rankings = named_rankings(ranking or [])
     fitted = load(model)
     others = {str(path): load(path) for path in against or []}
@@ -116,11 +98,13 @@ def report(
         table = None if joined is None else read_features(joined, ids=options.ids)
         own = table if wants_features else None
         with progress("comparing rankers", quiet=silent or not rankings):
-            compared = None
+            compared, true = None, {}
             if rankings:
                 compared = compare(
                     fitted, rankings, own, clicks=counts, depth=depth, backtest=later
                 )
+            if rankings and known is not None:
+                true = true_values(fitted, rankings, own, counts, known, depth=depth)
         with progress("gathering", quiet=silent):
             found = gather(
                 Sources(
@@ -132,6 +116,7 @@ def report(
                     others=others,
                     comparison=compared,
                     truth=known,
+                    true_values=true,
                     command=shlex.join(["epiclick", *sys.argv[1:]]),
                     log_names=tuple(log or ()),
                     made=date.today().isoformat(),
@@ -147,15 +132,6 @@ def report(
         return
     print_opening(found)
     note(f"written to {out} ({out.stat().st_size / 1e6:.1f} MB)", quiet=quiet)
-
-
-def check_out(out: Path) -> None:
-    """Refuse a path that no page can be written to, before anything is read."""
-    if out.is_dir():
-        raise InputError(f"--out {out} is a folder; name a file, such as {out / 'report.html'}")
-    if out.suffix.lower() not in SUFFIXES:
-        raise InputError(f"--out {out}: the page is HTML; name a .html file")
-    check_writable(out)
 
 
 def print_opening(found: "Report") -> None:

@@ -1,21 +1,25 @@
 """`epiclick reproduce`: the paper's experiments again, and its questions answered from them."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from epiclick.cli.out_file import check_writable
+from epiclick.cli.commas import names_in
+from epiclick.cli.extras import check_extra
+from epiclick.cli.out_file import check_folder
 from epiclick.cli.output import AsJson, Quiet, note, print_json, print_table
-from epiclick.cli.telling import Interrupted, known, print_text
+from epiclick.cli.telling import kept_when_stopped, known, print_text, told_warnings
 from epiclick.errors import InputError
 
 if TYPE_CHECKING:
     from epiclick.paper.results import Results
-    from epiclick.paper.settings import Settings
     from epiclick.paper.statement import Claim
+    from epiclick.paper.tuning import Tuned
 
+Dataset = Literal["synthetic", "mslr", "istella", "letor"]
 FIGURES, CLAIMS = "figures", "claims.json"
 
 
@@ -24,10 +28,18 @@ def reproduce(
         Path, typer.Option(help="Folder for cells, tables, figures and the report; goes on there.")
     ],
     preset: Annotated[
-        str, typer.Option(help="quick: ten minutes on two cores; tenth; paper: its own sizes.")
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="quick: ten minutes on two cores; tenth; paper: its own sizes.",
+            autocompletion=lambda: ["quick", "tenth", "paper"],
+        ),
     ] = "quick",
     dataset: Annotated[
-        str, typer.Option(help="synthetic, mslr, istella, or letor for another such set.")
+        Dataset,
+        typer.Option(
+            metavar="NAME", help="synthetic, mslr, istella, or letor for another such set."
+        ),
     ] = "synthetic",
     path: Annotated[
         Path | None, typer.Option(help="Folder of the LETOR data, unless they are synthetic.")
@@ -63,13 +75,17 @@ def reproduce(
 ) -> None:
     """Run the paper's experiments again, and answer its questions from what was measured.
 
-    A run that was stopped or killed goes on where it was. Example: epiclick reproduce --out R
+    A run that was stopped or killed goes on where it was.
+
+    Example: epiclick reproduce --out R --preset quick
     """
-    check_extra()
+    check_extra("reproduce", ("matplotlib",), "paper")
     check_folder(out)
     from epiclick.paper.cells import Share
     from epiclick.paper.presets import choose_preset, with_rates
     from epiclick.paper.reproduce import reproduce as run
+    from epiclick.paper.tuning import RATES
+    from epiclick.paper.tuning import tune as try_rates
     from epiclick.paper.variants import choose_methods
 
     begin = choose_preset(preset)
@@ -79,7 +95,10 @@ def reproduce(
         runs=begin.runs if runs is None else runs,
         epochs=begin.epochs if epochs is None else epochs,
         seed=seed,
-        methods=choose_methods(_names(methods), _names(only)),
+        methods=choose_methods(
+            None if methods is None else names_in(methods),
+            None if only is None else names_in(only),
+        ),
     )
     if rates is not None:
         settings = with_rates(settings, rates)
@@ -87,41 +106,31 @@ def reproduce(
         raise InputError(f"jobs must be a whole number above 0, not {jobs}")
     share = None if cells is None else Share.parse(cells)
     shown = not (quiet or as_json)
-    try:
+    kept = f"what is done is kept in {out}. To go on, give the same command again."
+    with kept_when_stopped(kept), told_warnings(quiet=not shown) as warnings:
         if tune:
-            show_rates(settings, out, path, jobs, as_json=as_json, quiet=quiet)
-            return
-        results = run(settings, out, path, share=share, jobs=jobs, progress=shown)
-    except KeyboardInterrupt:
-        raise Interrupted(f"what is done is kept in {out}; the same command goes on") from None
-    if results is None:
+            tuned = try_rates(settings, out, path, jobs=jobs, progress=shown)
+        else:
+            results = run(settings, out, path, share=share, jobs=jobs, progress=shown)
+            claims = None if results is None else write_report(results, out)
+    if tune:
         if as_json:
-            print_json({"claims": None})
-        note(f"this share is done; others are not yet. Merge with --out {out}", quiet=quiet)
+            print_json(
+                known({"rates": [rate_record(each) for each in tuned], "warnings": warnings})
+            )
+        else:
+            show_rates(tuned)
+            note(f"written to {out / RATES}; take them with --rates", quiet=quiet)
         return
-    claims = write_report(results, out)
     if as_json:
-        print_json(known({"claims": [claim.to_dict() for claim in claims]}))
+        listed = None if claims is None else [claim.to_dict() for claim in claims]
+        print_json(known({"claims": listed, "warnings": warnings}))
+        return
+    if claims is None:
+        note(f"this share is done; others are not yet. Merge with --out {out}", quiet=quiet)
         return
     show_claims(claims)
     note(f"written to {out}: report.html, {FIGURES}, results.parquet, {CLAIMS}", quiet=quiet)
-
-
-def check_extra() -> None:
-    """Refuse to start without the package that draws figures."""
-    from importlib.util import find_spec
-
-    if find_spec("matplotlib") is None:
-        raise InputError(
-            "reproduce needs matplotlib; install it with pip install 'epiclick[paper]'"
-        )
-
-
-def check_folder(out: Path) -> None:
-    """Refuse a folder that cannot be written to."""
-    if out.exists() and not out.is_dir():
-        raise InputError(f"--out {out} is a file; name a folder")
-    check_writable(out / "settings.json")
 
 
 def write_report(results: "Results", out: Path) -> list["Claim"]:
@@ -146,26 +155,13 @@ def show_claims(claims: list["Claim"]) -> None:
     )
 
 
-def show_rates(
-    settings: "Settings",
-    out: Path,
-    path: Path | None,
-    jobs: int | None,
-    *,
-    as_json: bool,
-    quiet: bool,
-) -> None:
-    """Try learning rates and tell of them."""
-    from epiclick.paper.tuning import RATES, tune
+def rate_record(tuned: "Tuned") -> dict[str, Any]:
+    """Learning rates of a method, for JSON."""
+    return {"method": tuned.method, "rate": tuned.rate, "tried": list(tuned.tried.items())}
 
-    tuned = tune(settings, out, path, jobs=jobs, progress=not (quiet or as_json))
-    if as_json:
-        rows = [
-            {"method": each.method, "rate": each.rate, "tried": list(each.tried.items())}
-            for each in tuned
-        ]
-        print_json(known({"rates": rows}))
-        return
+
+def show_rates(tuned: "Sequence[Tuned]") -> None:
+    """Learning rates that were tried, for people."""
     grid = sorted(tuned[0].tried)
     print_table(
         "log-likelihood a display of validation queries after the last epoch, by rate",
@@ -178,8 +174,3 @@ def show_rates(
     edge = [each.method for each in tuned if each.at_the_edge]
     if edge:
         print_text(f"At the end of the grid: {', '.join(edge)}; rates beyond may be better.")
-    note(f"written to {out / RATES}; take them with --rates", quiet=quiet)
-
-
-def _names(text: str | None) -> list[str] | None:
-    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]

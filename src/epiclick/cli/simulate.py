@@ -5,9 +5,12 @@ from typing import Annotated, Literal
 
 import typer
 
+from epiclick.cli.commas import numbers_in
 from epiclick.cli.output import AsJson, Quiet, note, print_json, print_table, progress
+from epiclick.cli.telling import print_text, told_warnings
 
 Users = Literal["pbm", "cascade", "trust", "personal"]
+THETA = "numbers such as 1,.5,.33"
 
 
 def simulate(
@@ -44,13 +47,10 @@ def simulate(
     Example: epiclick simulate --out world --queries 500 --pages 10000
     """
     from epiclick import simulate as make_world
-    from epiclick.errors import InputError
 
-    try:
-        own_theta = None if theta is None else tuple(float(value) for value in theta.split(","))
-    except ValueError as error:
-        raise InputError(f"--theta {theta}: write numbers such as 1,.5,.33") from error
-    with progress("simulating", quiet=quiet or as_json):
+    own_theta = None if theta is None else numbers_in(theta, "--theta", THETA, float)
+    silent = quiet or as_json
+    with told_warnings(quiet=silent) as warnings, progress("simulating", quiet=silent):
         world = make_world(
             queries=queries,
             docs=docs,
@@ -66,12 +66,12 @@ def simulate(
         )
         world.save(out)
     sizes = {"pages": world.pages, "pairs": len(world.features), "displays": world.log.num_rows}
-    clicks = world.clicks
+    sizes["clicks"] = world.clicks
     if as_json:
         bias = world.position_bias.tolist()
-        print_json({**sizes, "clicks": clicks, "position_bias": bias})
+        print_json({**sizes, "position_bias": bias, "warnings": warnings})
         return
-    print(", ".join(f"{count:,} {name}" for name, count in {**sizes, "clicks": clicks}.items()))
+    print_text(", ".join(f"{count:,} {name}" for name, count in sizes.items()))
     print_table(
         "Position bias of this world",
         ["position", "position bias"],

@@ -1,13 +1,12 @@
 """What verbs tell beside their result: warnings as they come, numbers that may be unknown."""
 
 import math
+import shutil
 import textwrap
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, ClassVar, TextIO
-
-from typer.core import TyperCommand
+from typing import Any, TextIO
 
 from epiclick.cli.output import note
 from epiclick.errors import InputWarning
@@ -17,18 +16,13 @@ class Interrupted(Exception):
     """Ctrl-C in a verb that leaves something behind; the message says what."""
 
 
-class WithDefaults(TyperCommand):
-    """A command whose defaults are looked up when its help is asked for, not at every start."""
-
-    shown: ClassVar[Callable[[], Mapping[str, str]]]
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help with the defaults of the moment."""
-        shown = type(self).shown()
-        for parameter in self.params:
-            if parameter.name in shown:
-                parameter.show_default = shown[parameter.name]  # type: ignore[attr-defined]
-        super().format_help(ctx, formatter)
+@contextmanager
+def kept_when_stopped(words: str) -> Iterator[None]:
+    """Say at Ctrl-C what is kept, and how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted(words) from None
 
 
 @contextmanager
@@ -63,9 +57,10 @@ def tell_warning(message: str, *, quiet: bool) -> None:
 
 
 def print_text(text: str) -> None:
-    """Sentences for people, in lines that fit every terminal."""
+    """Sentences for people, in lines that fit the terminal; paths and names stay whole."""
+    width = min(shutil.get_terminal_size().columns, 80)
     for line in text.splitlines():
-        print(textwrap.fill(line, 80))
+        print(textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False))
 
 
 def known(value: Any) -> Any:

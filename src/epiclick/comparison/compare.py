@@ -12,7 +12,7 @@ from epiclick.comparison.rankings import Ranking, read_ranking
 from epiclick.comparison.result import Comparison
 from epiclick.comparison.sampling import sample_values
 from epiclick.comparison.slots import Slots, slots_of
-from epiclick.comparison.traffic import traffic_of
+from epiclick.comparison.traffic import Traffic, traffic_of
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import FeatureTable, read_features
 from epiclick.errors import InputError
@@ -72,17 +72,20 @@ def compare(
     _check(weights, samples, level, seed)
     _check_measures(measures)
     table = _features(features, clicks)
-    ids = _ids(fitted, table, clicks)
     names = tuple(rankings)
-    context = tuple(fitted.contexts.column_names)
-    read = [
-        read_ranking(source, name, context=context, ids=ids, depth=depth, features=table)
-        for name, source in rankings.items()
-    ]
     if backtest is not None and backtest.features is None and table is not None:
         backtest = backtest.with_features(table)
     traffic = None if clicks is None else traffic_of(fitted, clicks)
-    slots = slots_of(fitted, read, traffic, uniform=weights == "uniform", extrapolate=extrapolate)
+    read, slots = read_slots(
+        fitted,
+        rankings,
+        table,
+        clicks,
+        traffic,
+        depth=depth,
+        uniform=weights == "uniform",
+        extrapolate=extrapolate,
+    )
     items = items_of(fitted, slots.query_id, slots.doc_id, table, clicks)
     rng = np.random.default_rng([seed, 11])
     draws = parameter_draws(fitted, min(PARAMETERS, samples), seed=seed)
@@ -113,6 +116,27 @@ def compare(
         backtest=None if backtest is None else run_backtest(fitted, backtest, level).words,
         notes=_notes(fitted, read, slots, items, clicks),
     )
+
+
+def read_slots(
+    fitted: FittedPBM,
+    rankings: Mapping[str, Any],
+    features: FeatureTable | None,
+    clicks: ClickCounts | None,
+    traffic: Traffic | None,
+    *,
+    depth: int | None = None,
+    uniform: bool = False,
+    extrapolate: bool = False,
+) -> tuple[list[Ranking], Slots]:
+    """The rankings, and the slots of theirs that are compared."""
+    ids = _ids(fitted, features, clicks)
+    context = tuple(fitted.contexts.column_names)
+    read = [
+        read_ranking(source, name, context=context, ids=ids, depth=depth, features=features)
+        for name, source in rankings.items()
+    ]
+    return read, slots_of(fitted, read, traffic, uniform=uniform, extrapolate=extrapolate)
 
 
 def _share(slots: Slots, mask: np.ndarray) -> np.ndarray:

@@ -47,11 +47,17 @@ class RankingRows:
     notes: tuple[str, ...] = ()
 
 
-def table_rows(source: Any, options: LogOptions) -> RankingRows:
-    """Rows of a table: a Parquet, CSV or JSON-lines file, DataFrame, Arrow or Ibis table."""
+def table_rows(source: Any, options: LogOptions, score: str | None = None) -> RankingRows:
+    """Rows of a table: a Parquet, CSV or JSON-lines file, DataFrame, Arrow or Ibis table.
+
+    Args:
+        source: the table.
+        options: how the model's log was read.
+        score: the column that documents are ordered by; as the names tell where it is None.
+    """
     opened = open_source(source)
     table = opened.table
-    found, by = _find(table.columns, options.context, opened.name)
+    found, by = _find(table.columns, options.context, opened.name, score)
     lists = {name: own for name, own in found.items() if name not in (*IDS, by)}
     columns = LogColumns({name: found[name] for name in IDS}, lists, counted=False)
     problems = [
@@ -98,13 +104,18 @@ def context_problems(context: Sequence[str], names: Sequence[str]) -> Iterator[P
 
 
 def _find(
-    names: Sequence[str], context: Sequence[str], source: str
+    names: Sequence[str], context: Sequence[str], source: str, score: str | None
 ) -> tuple[dict[str, str], Literal["position", "score"]]:
     """The source's own name of each canonical column, and whether positions or scores order."""
     problems = list(context_problems(context, names))
     # a column named as a context is that context, even if it could be something else
     free = [name for name in names if name == "position" or name not in context]
     matches = {c: [n for n in free if n.lower() in known] for c, known in KNOWN.items()}
+    if score is not None:
+        if score not in names:
+            missing = f"no column '{score}' to order by{did_you_mean(score, names)}"
+            problems.append(Problem(missing, remedy=f"The columns are {', '.join(names)}."))
+        matches |= {"position": [], "score": [score]}
     has = f"The columns are {', '.join(names)}; use reset_index() if it is a DataFrame's index."
     by: Literal["position", "score"] = "position" if matches["position"] else "score"
     for canonical in (*IDS, "page_id", by):

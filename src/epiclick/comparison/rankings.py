@@ -67,8 +67,9 @@ def read_ranking(
     Args:
         source: a Parquet, CSV or JSON-lines file, a pandas DataFrame, an Arrow or Ibis table with
             `query_id`, `doc_id`, `position` (or, without it, `score`: the highest comes first),
-            the context columns, and `page_id` where a query has several lists; a TREC run file; or
-            a function that gives one score for each row of a DataFrame of features.
+            the context columns, and `page_id` where a query has several lists; two of these, the
+            table and the name of its column of scores; a TREC run file; or a function that gives
+            one score for each row of a DataFrame of features.
         name: of the ranker, for messages and answers.
         context: the model's context columns, `position` among them.
         ids: `auto` keeps ids as they come (text files: integers where all are); or force a type.
@@ -104,6 +105,9 @@ def read_ranking(
 
 def _rows(source: Any, features: FeatureTable | None, options: LogOptions) -> RankingRows:
     """The rows of whatever holds a ranking."""
+    if isinstance(source, tuple):
+        table, score = source
+        return table_rows(table, options, score)
     if is_run(source):
         return run_rows(source, options)
     if callable(source):

@@ -14,6 +14,7 @@ from epiclick.data.arrays import distinct
 from epiclick.data.engine import CANONICAL_INTEGER
 from epiclick.data.files import damage, is_zipped
 from epiclick.data.log import LogColumns, LogOptions
+from epiclick.data.nearest_path import did_you_mean_path
 from epiclick.errors import InputError, Problem
 
 FIELDS = ("query_id", "Q0", "doc_id", "rank", "score", "tag")
@@ -37,7 +38,7 @@ def run_rows(source: str | Path, options: LogOptions) -> RankingRows:
     """Rows of a TREC run: by rank where ranks number each query's documents, else by score."""
     path = Path(source)
     if not path.is_file():
-        raise InputError(f"no file at {path}.")
+        raise InputError(f"no file at {path}{did_you_mean_path(Path(path))}.")
     flaw = damage(path, "TREC run")
     if problems := [*([flaw] if flaw else []), *context_problems(options.context, FIELDS)]:
         raise InputError.of(str(path), problems)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from epiclick.data.nearest_path import did_you_mean_path
 from epiclick.errors import InputError, Problem
 
 
@@ -30,7 +31,8 @@ def find_files(sources: Sequence[str | Path]) -> list[Path]:
             matches = sorted(glob.glob(str(source), recursive=True))
             found = [Path(match) for match in matches if Path(match).is_file()]
         if not found:
-            lost.append(Problem(f"no file at {source}", remedy=f"Known kinds: {KNOWN}."))
+            near = did_you_mean_path(path)
+            lost.append(Problem(f"no file at {source}{near}", remedy=f"Known kinds: {KNOWN}."))
         files += found
     if unknown := [file for file in files if not kind_of(file)]:
         examples = [str(file) for file in unknown[:3]]

@@ -14,6 +14,7 @@ import pyarrow as pa
 from epiclick.data.cache import MatrixWriter, stored, write_entry
 from epiclick.data.features import FeatureTable, warn_clipped
 from epiclick.data.letor_text import ParsedFile, parse_file
+from epiclick.data.nearest_path import did_you_mean_path
 from epiclick.errors import InputError, Problem
 
 SPLITS = {
@@ -65,7 +66,10 @@ def find_splits(source: Path) -> dict[str, Path]:
         named = [s for s, name in SPLITS.items() if re.search(word.format(name), source.name, re.I)]
         return {named[0] if named else "train": source}
     if not source.is_dir():
-        raise InputError(f"{source} is not there. Give a LETOR file or a folder with its splits.")
+        near = did_you_mean_path(Path(source))
+        raise InputError(
+            f"{source} is not there{near}. Give a LETOR file or a folder with its splits."
+        )
     for folder in (source, *(source / name for name in SUBFOLDERS)):
         if found := _splits_in(folder):
             return found

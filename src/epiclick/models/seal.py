@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn
 
+from epiclick.data.nearest_path import did_you_mean_path
 from epiclick.errors import InputError
 from epiclick.models.damage import MEND, reading
 from epiclick.models.note_values import get
@@ -50,7 +51,7 @@ def read_note(folder: Path) -> dict[str, Any]:
     """What model.json says, of any version; InputError if there is none or it is not ours."""
     path = folder / NOTE
     if not folder.exists():
-        raise InputError(f"there is no model {folder}. {GIVE}")
+        raise InputError(f"there is no model {folder}{did_you_mean_path(folder)}. {GIVE}")
     if not folder.is_dir():
         raise InputError(f"{folder} is a file, and a model is a folder. {GIVE}")
     if not path.is_file():

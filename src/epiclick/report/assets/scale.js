@@ -34,7 +34,7 @@ function ticks(low, high, count, least) {
 function told(value, format, step) {
   if (value === null || value === undefined) return "–";
   const size = Math.max(Math.abs(step || value), 1e-12);
-  if (format === "count") return Math.round(value).toLocaleString("en");
+  if (format === "count") return (Math.round(value) + 0).toLocaleString("en"); // never -0
   const scaled = format === "percent" || format === "signed" ? 100 : 1;
   const digits = Math.min(Math.max(Math.ceil(-Math.log10(size * scaled) - 1e-9) + (step ? 0 : 2), 0), 6);
   const text = (value * scaled).toFixed(digits).replace(/^-(0(\.0*)?)$/, "$1").replace("-", "\u2212");

@@ -114,8 +114,9 @@ def _of_prediction(quality: Quality | Absent) -> Iterator[Doubt]:
     yield Doubt(
         "something simpler foretells clicks as well",
         "open" if not sure else "clear" if best.lead > 0 else "applies",
-        f"Against the best of the others ({best.name}) the model leads by {best.lead:+.5f} in "
-        f"log-likelihood a display, give or take {best.lead_error:.5f}.",
+        f"Against the best of the others ({best.name}) the model is {abs(best.lead):.5f} "
+        f"{'behind' if best.lead < 0 else 'ahead'} in log-likelihood a display, give or take "
+        f"{best.lead_error:.5f}.",
     )
 
 

@@ -62,8 +62,12 @@ def how_judged(sources: Sources) -> str | Absent:
 
 def judged(sources: Sources) -> Iterator[Judged]:
     """Items of the log, or else of the features, or else those that the model keeps."""
+    return judged_at(sources, sources.model.level)
+
+
+def judged_at(sources: Sources, level: float) -> Iterator[Judged]:
+    """The same with intervals of this level; those of items that the model keeps are its own."""
     fitted, log = sources.fitted, sources.log
-    level = sources.model.level
     if log is not None:
         yield from (
             _of_points(fitted, log, level)

@@ -1,5 +1,6 @@
 """Which ranker to ship: values, differences and the verdict, from a comparison."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +27,7 @@ class RankerRow:
         loss: clicks a page that choosing it is expected to cost, were the best one known.
         seen: share of its slots with items judged by their own clicks.
         spread: part -> share of the variance of its value.
+        truth: its value in a simulated world; NaN where unknown.
     """
 
     name: str
@@ -36,6 +38,7 @@ class RankerRow:
     loss: float
     seen: float
     spread: tuple[tuple[str, float], ...]
+    truth: float = float("nan")
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,7 @@ def rankers(sources: Sources) -> Rankers | Absent:
             "position) to see which gets more clicks.",
             "--ranking new=new.parquet --ranking old=old.parquet",
         )
-    rows = sorted(_rows(found), key=lambda row: -row.value)
+    rows = sorted(_rows(found, sources.true_values), key=lambda row: -row.value)
     others = [found.difference(rows[0].name, row.name) for row in rows[1:]]
     edges, heights = _histogram(found, others)
     return Rankers(
@@ -96,7 +99,7 @@ def rankers(sources: Sources) -> Rankers | Absent:
     )
 
 
-def _rows(found: Comparison) -> list[RankerRow]:
+def _rows(found: Comparison, truth: Mapping[str, float]) -> list[RankerRow]:
     return [
         RankerRow(
             name=row["name"],
@@ -107,6 +110,7 @@ def _rows(found: Comparison) -> list[RankerRow]:
             loss=float(row["expected_loss"]),
             seen=float(row["seen"]),
             spread=tuple(found.spread(row["name"]).shares().items()),
+            truth=truth.get(row["name"], float("nan")),
         )
         for row in found.rankers.to_dict("records")
     ]

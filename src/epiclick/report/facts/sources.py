@@ -29,6 +29,7 @@ class Sources:
         others: models to score beside this one, by name.
         comparison: of rankers, if some were given.
         truth: of a simulated world, if that is where the log comes from.
+        true_values: ranker -> clicks a page that it truly gets in that world.
         command: what was typed.
         log_names: the log's files, as given.
         made: the day, as text.
@@ -42,6 +43,7 @@ class Sources:
     others: Mapping[str, PositionBasedModel] = field(default_factory=dict)
     comparison: Comparison | None = None
     truth: Truth | None = None
+    true_values: Mapping[str, float] = field(default_factory=dict)
     command: str = ""
     log_names: tuple[str, ...] = ()
     made: str = ""

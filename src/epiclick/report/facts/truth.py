@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from epiclick.data.matching import locate_rows
+from epiclick.data.nearest_path import did_you_mean_path
 from epiclick.errors import InputError
 
 FILES = ("truth.json", "relevance.parquet")
@@ -51,6 +52,12 @@ def read_truth(folder: str | Path) -> Truth:
     """The truth in a folder that `epiclick simulate` wrote."""
     folder = Path(folder)
     missing = [name for name in FILES if not (folder / name).is_file()]
+    if not folder.exists():
+        near = did_you_mean_path(folder)
+        raise InputError(
+            f"--truth {folder} is not there{near}. Give the folder that `epiclick simulate --out` "
+            "wrote"
+        )
     if missing:
         raise InputError(
             f"--truth {folder} is no simulated world: it has no {' and no '.join(missing)}. Give "

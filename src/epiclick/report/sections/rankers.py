@@ -1,5 +1,6 @@
 """Which ranker to ship."""
 
+import math
 from html import escape
 from itertools import pairwise
 
@@ -49,6 +50,7 @@ def rankers_section(report: Report) -> str:
 def _values(found: Rankers) -> str:
     rows = list(reversed(found.rows))  # the best at the top
     level = f"{found.level:.0%}"
+    knows_truth = not any(math.isnan(row.truth) for row in rows)
     aid = (
         f"Expected clicks on a page of results, with {level} intervals; rankers share much of "
         "their uncertainty, so intervals that overlap may still be told apart."
@@ -64,17 +66,19 @@ def _values(found: Rankers) -> str:
         (
             Layer(
                 "points",
-                "",
+                "expected" if knows_truth else "",
                 [row.value for row in rows],
                 range(len(rows)),
                 [_told(found, row) for row in rows],
                 low=[row.low for row in rows] if found.is_uncertain else (),
                 high=[row.high for row in rows] if found.is_uncertain else (),
             ),
+            *([_truth(rows)] if knows_truth else []),
         ),
     )
+    columns = ("ranker", "clicks a page", f"{level} interval", "P(best)", "expected loss", "seen")
     numbers = table(
-        ("ranker", "clicks a page", f"{level} interval", "P(best)", "expected loss", "seen"),
+        (*columns, "truth") if knows_truth else columns,
         (
             (
                 row.name,
@@ -83,11 +87,25 @@ def _values(found: Rankers) -> str:
                 chance(row.prob_best) if found.is_uncertain else "–",
                 number(row.loss, 4),
                 percent(row.seen, 0),
+                *([number(row.truth, 4)] if knows_truth else []),
             )
             for row in found.rows
         ),
     )
     return figure(chart, numbers)
+
+
+def _truth(rows: list[RankerRow]) -> Layer:
+    """What the rankers truly get, just above what was expected."""
+    return Layer(
+        "points",
+        "truth",
+        [row.truth for row in rows],
+        range(len(rows)),
+        [f"{row.name}: truly {number(row.truth, 4)} clicks a page" for row in rows],
+        colour="truth",
+        offset=0.18,
+    )
 
 
 def _told(found: Rankers, row: RankerRow) -> str:

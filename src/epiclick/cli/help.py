@@ -1,0 +1,97 @@
+"""Help of the verbs: plain text that fits the terminal, and what is said of a verb's mistakes."""
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from epiclick.errors import InputError, did_you_mean
+
+KINDS = {"str": "TEXT", "list[str]": "TEXT", "int": "N", "float": "X", "path": "PATH"}
+"""What is written for the type of a value; choices are written as they are."""
+
+WHOLE = 1_000
+"""Letters of a verb's first sentence in the list of verbs: more than any has."""
+
+
+class Verb(TyperCommand):
+    """A verb of the command line; its options stand in the sections they name."""
+
+    @staticmethod
+    def shown() -> Mapping[str, str]:
+        """Defaults by option, looked up when help is asked for and not at every start."""
+        return {}
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help with the defaults of the moment."""
+        shown = self.shown()
+        for parameter in self.params:
+            if parameter.name in shown:
+                parameter.show_default = shown[parameter.name]  # type: ignore[attr-defined]
+        super().format_help(ctx, formatter)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Name the arguments plainly, without braces."""
+        pieces = super().collect_usage_pieces(ctx)
+        return [re.sub(r"(\.{3}\]?)\.{3}$", r"\1", re.sub("[{}]", "", each)) for each in pieces]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments and options, a section each."""
+        _write_sections(self, ctx, formatter)
+
+
+class Verbs(TyperGroup):
+    """The verbs together."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write options, and every verb with its first sentence."""
+        _write_sections(self, ctx, formatter)
+        verbs = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        rows = [(_strong(name), v.get_short_help_str(WHOLE)) for name, v in verbs if v is not None]
+        with formatter.section(_strong("Verbs")):
+            formatter.write_dl(rows)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find a verb; one that is not there is answered with the nearest."""
+        known = self.list_commands(ctx)
+        if not ctx.resilient_parsing and args[0] not in known and args[0][:1].isalnum():
+            raise InputError(
+                f"there is no verb '{args[0]}'{did_you_mean(args[0], known)}; there are "
+                f"{', '.join(known)}"
+            )
+        return super().resolve_command(ctx, args)
+
+
+def example_of(verb: Any) -> str:
+    """The call that a verb's help ends with; "" if it has none."""
+    _, begins, example = (verb.help or "").partition("Example: ")
+    return " ".join(example.split()) if begins else ""
+
+
+def _write_sections(command: Any, ctx: Any, formatter: Any) -> None:
+    sections: dict[str, list[tuple[str, str]]] = {}
+    for parameter in command.get_params(ctx):
+        record = parameter.get_help_record(ctx)
+        if record is not None:
+            kind = "Arguments" if parameter.param_type_name == "argument" else "Options"
+            name, words = record
+            if kind == "Arguments":
+                name = parameter.metavar or name
+            name = re.sub("<(.*)>", lambda kind: KINDS.get(kind[1], kind[1]), name)
+            # a default in words comes in brackets of its own
+            words = re.sub(r"\[default: \((.*)\)(;.*)?\]$", r"[default: \1\2]", words)
+            section = getattr(parameter, "rich_help_panel", None) or kind
+            sections.setdefault(section, []).append((_strong(name), words))
+    for section, rows in sections.items():
+        with formatter.section(_strong(section)):
+            formatter.write_dl(rows, col_max=26)
+
+
+def _strong(text: str) -> str:
+    """Bold on a terminal, plain elsewhere."""
+    plain = not sys.stdout.isatty() or os.environ.get("TERM") == "dumb"
+    return text if plain else typer.style(text, bold=True)
