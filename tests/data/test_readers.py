@@ -257,9 +257,9 @@ def test_too_many_bad_rows_are_not_dropped(small_log: pd.DataFrame) -> None:
 
 def test_repeats_on_a_page_are_refused_and_the_page_can_be_dropped(small_log: pd.DataFrame) -> None:
     twice = spoil(small_log, "doc_id", "b")
-    assert "one document twice on a page: 1 page, first (page 2): doc b 2 times" in refused(twice)
+    assert "one document twice on a page: 1 page, first (page 2): doc b, 2 times" in refused(twice)
     same_slot = spoil(small_log, "position", 1)
-    assert "one position twice on a page: 1 page, first (page 2): position 1 2 times" in refused(
+    assert "one position twice on a page: 1 page, first (page 2): position 1, 2 times" in refused(
         same_slot
     )
     counts, report = count_log(same_slot, LogOptions(on_bad="drop", max_bad=0.5))

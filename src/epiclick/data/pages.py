@@ -66,12 +66,17 @@ def diagnose_pages(log: ir.Table, contexts: Sequence[str]) -> list[Problem]:
             rows = repeats.order_by(["page_id", *rule.columns]).limit(3).to_pyarrow().to_pylist()
             examples = [
                 f"(page {row['page_id']}): "
-                + ", ".join(f"{name.removesuffix('_id')} {row[name]}" for name in rule.columns)
-                + f" {row['times']} times"
+                + ", ".join(f"{name.removesuffix('_id')} {_said(row[name])}" for name in rule.columns)
+                + f", {row['times']} times"
                 for row in rows
             ]
             problems.append(Problem(rule.what, total, "page", examples, rule.remedy))
     return problems
+
+
+def _said(value: object) -> str:
+    """A value as it was in the log: positions are compared as numbers, 1 as 1.0."""
+    return f"{value:.15g}" if isinstance(value, float) else str(value)
 
 
 def without_bad_pages(log: ir.Table, contexts: Sequence[str]) -> ir.Table:
