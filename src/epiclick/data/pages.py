@@ -66,7 +66,9 @@ def diagnose_pages(log: ir.Table, contexts: Sequence[str]) -> list[Problem]:
             rows = repeats.order_by(["page_id", *rule.columns]).limit(3).to_pyarrow().to_pylist()
             examples = [
                 f"(page {row['page_id']}): "
-                + ", ".join(f"{name.removesuffix('_id')} {_said(row[name])}" for name in rule.columns)
+                + ", ".join(
+                    f"{name.removesuffix('_id')} {_said(row[name])}" for name in rule.columns
+                )
                 + f", {row['times']} times"
                 for row in rows
             ]
