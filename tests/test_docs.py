@@ -61,9 +61,8 @@ def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
 def test_make_does_what_the_readme_says() -> None:
     # what the two commands call is tested on its own: this one, and the demo in tests/cli
     for target, call in (("demo", ".venv/bin/epiclick demo"), ("test", "-m pytest")):
-        done = subprocess.run(
-            ["make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True, timeout=60
-        )
+        dry = ["make", "--dry-run", "--no-print-directory", target]
+        done = subprocess.run(dry, cwd=ROOT, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr
         assert done.stdout.rstrip().splitlines()[-1].split(" -n ")[0].endswith(call)
 

@@ -34,7 +34,8 @@ class ParameterPosterior:
         pareto_k: shape of the tail of the importance weights of position bias drawn from the
             Gaussian; above 0.7 it is no good description of the posterior. None where nothing was
             drawn.
-        gradient: largest partial derivative of the log density at the mode.
+        gradient: how steep the log density is where its mode was found, as standard deviations that
+            the mode is still away.
         samples: (samples, size) draws of the posterior by Markov chains, if they were asked for.
     """
 

@@ -95,7 +95,7 @@ def find_posterior(
             pareto_k=_tail(density, mean, bayes, seed)
             if len(pairs.batches.counts) <= MOST_FOR_TAIL
             else None,
-            gradient=float(np.abs(mode.gradient).max()),
+            gradient=float(np.sqrt(mode.gradient @ bayes @ mode.gradient)),
         )
         if how == "nuts":
             from epiclick.posterior.nuts import sample
