@@ -151,3 +151,11 @@ def test_crps_prefers_the_right_width() -> None:
     right = np.broadcast_to(beta.ppf(p, 4, 6), (n, 99))
     for factor in (0.5, 1.6):
         assert crps(truth, 0.4 + factor * (right - 0.4)).mean() > crps(truth, right).mean()
+
+
+@pytest.mark.parametrize("worlds", range(2, 80))
+def test_the_interval_of_none_or_all_has_its_share_at_an_end(worlds: int) -> None:
+    for hit, end in ((np.zeros(worlds, bool), "low"), (np.ones(worlds, bool), "high")):
+        found = clustered_share(hit, np.arange(worlds))
+        assert found.low <= found.actual <= found.high
+        assert getattr(found, end) == found.actual == hit[0]

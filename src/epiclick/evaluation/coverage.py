@@ -144,4 +144,5 @@ def _wilson(share: float, worth: float, t: float) -> tuple[float, float]:
     scale = 1 + t**2 / worth
     centre = (share + t**2 / (2 * worth)) / scale
     half = t * np.sqrt(share * (1 - share) / worth + t**2 / (4 * worth**2)) / scale
-    return max(0.0, float(centre - half)), min(1.0, float(centre + half))
+    # around a share of 0 or 1 rounding can put an end on the wrong side of it
+    return max(0.0, min(share, float(centre - half))), min(1.0, max(share, float(centre + half)))
