@@ -42,9 +42,9 @@ OWN_QUANTITIES = {
 
 
 def from_gaussian(world: OwnWorld, rng: np.random.Generator) -> np.ndarray:
-    """Draws from the Gaussian around the mode, as `kind="bayes"` has it."""
-    mode, covariance, _ = _posterior(world)
-    return rng.multivariate_normal(mode, covariance, DRAWS, method="cholesky")
+    """Draws from the Gaussian around the mean, as `kind="bayes"` has it."""
+    mean, covariance, _ = _posterior(world)
+    return rng.multivariate_normal(mean, covariance, DRAWS, method="cholesky")
 
 
 def from_chain(world: OwnWorld, rng: np.random.Generator) -> np.ndarray:

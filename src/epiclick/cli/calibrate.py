@@ -180,7 +180,7 @@ def show_own_prior(table: "CalibrationTable") -> None:
         ),
     )
     print_text(
-        "laplace: the Gaussian around the mode. chain: a Markov chain on the same log density. "
+        "laplace: the Gaussian around the mean. chain: a Markov chain on the same log density. "
         "prior: no clicks looked at, must pass. !: not uniform."
     )
 
