@@ -53,9 +53,9 @@ def from_chain(world: OwnWorld, rng: np.random.Generator) -> np.ndarray:
 
     from epiclick.calibration.chain import chain_draws
 
-    mode, covariance, own = _posterior(world)
+    mean, covariance, own = _posterior(world)
     with jax.enable_x64(True):
-        return chain_draws(own, mode, covariance, DRAWS, int(rng.integers(2**31)))
+        return chain_draws(own, mean, covariance, DRAWS, int(rng.integers(2**31)))
 
 
 def from_prior(world: OwnWorld, rng: np.random.Generator) -> np.ndarray:
