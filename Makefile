@@ -26,7 +26,7 @@ demo: $(READY)
 
 test: $(READY)
 	@echo "== tests, on two processes"
-	@$(PYTHON) -m pytest -n 2
+	@$(PYTHON) -m pytest -n 2 --dist worksteal
 
 lint: $(READY)
 	@echo "== ruff: format and lint"

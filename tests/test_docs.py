@@ -35,7 +35,7 @@ def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
     assert len(commands) >= 8
     for command in commands:
         verb = command.split()[1:]
-        run = [sys.executable, "-m", "epiclick.cli.main", *verb]
+        run = [sys.executable, "-m", "epiclick", *verb]
         done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, f"{command}\n{done.stderr}"
         if verb[0] == "simulate":

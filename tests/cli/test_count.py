@@ -15,7 +15,7 @@ from epiclick.cli.main import run
 
 
 def epiclick(*arguments: object, **options: object) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "epiclick.cli.main", *map(str, arguments)]
+    command = [sys.executable, "-m", "epiclick", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)  # type: ignore[call-overload]
 
 

@@ -21,7 +21,7 @@ from .conftest import Done, epiclick
 VERBS = typer.main.get_command(app).commands
 READERS = ("count", "fit", "relevance", "evaluate", "compare", "export", "report")
 COLOURS = re.compile(r"\x1b\[[0-9;]*(3|4|9|10)[0-9]")
-AS_A_PROGRAM = [sys.executable, "-m", "epiclick.cli.main"]
+AS_A_PROGRAM = [sys.executable, "-m", "epiclick"]
 
 
 @pytest.mark.parametrize("width", [60, 80])

@@ -14,7 +14,7 @@ SMALL = ["--queries", "30", "--docs", "6", "--features", "4", "--pages", "300", 
 
 
 def epiclick(*arguments: object) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "epiclick.cli.main", *map(str, arguments)]
+    command = [sys.executable, "-m", "epiclick", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 

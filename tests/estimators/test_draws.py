@@ -45,6 +45,13 @@ def test_relevance_follows_its_beta(alpha: float, beta: float) -> None:
     assert p_value(log_zeta, shifted if alpha > 1 else 1.05 * alpha, beta) < LEAST_P
 
 
+def test_no_logarithm_is_infinite_however_many_are_drawn() -> None:
+    """An exponential in float32 is 0 once in 2**23 draws: here that would be seven times."""
+    tiny = Betas(np.full(1_000, 1e-9), np.full(1_000, 1e-9))
+    for logs in draw_relevance(np.random.default_rng(4), tiny, 30_000):
+        assert np.isfinite(logs).all()
+
+
 @pytest.mark.parametrize(("alpha", "beta"), [(1e-3, 1e-3), (1e-3, 1e3), (1e-3, 1.0), (2.0, 1e-3)])
 def test_tiny_parameters_are_drawn_in_logarithms(alpha: float, beta: float) -> None:
     logs = [each.astype(float) for each in draw(alpha, beta, seed=1)]

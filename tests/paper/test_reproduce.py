@@ -181,6 +181,18 @@ def test_other_settings_are_refused_and_more_runs_are_not(
     assert (folder / RESULTS).read_bytes() == before
 
 
+@pytest.mark.parametrize("method", ["self_normalized", "exact", "conditioned"])
+def test_samples_of_parameters_that_diverged_do_not_stop_the_others(
+    tmp_path: Path, tiny: Settings, method: str
+) -> None:
+    # several steps an epoch: samples are wanted before the epoch is checked
+    wild = replace(tiny, methods=(method,), runs=1, rates={**tiny.rates, method: 1e30})
+    results = reproduce(wild, tmp_path, jobs=1, progress=False)
+    assert results is not None
+    assert np.isnan(results.last(method, "per_display")).all()
+    assert json.loads((tmp_path / f"cells/{method}/00.json").read_text())["diverged"] in (1, 2, 3)
+
+
 def test_training_that_diverges_leaves_nan(tmp_path: Path, tiny: Settings) -> None:
     wild = replace(tiny, methods=("pointwise",), runs=1, rates={**tiny.rates, "pointwise": 1e30})
     results = reproduce(wild, tmp_path, jobs=1, progress=False)

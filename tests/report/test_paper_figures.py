@@ -16,6 +16,8 @@ from epiclick.beta import Beta, wasserstein_barycentre
 from epiclick.paper.claims import make_claims
 from epiclick.paper.results import Results
 from epiclick.report import paper_style
+from epiclick.report.claims_table import write_claims_table
+from epiclick.report.paper_curves import likelihood_range
 from epiclick.report.paper_densities import P, density_curves, draw_position_bias
 from epiclick.report.paper_figures import FIGURES, draw_all, draw_rankers
 from epiclick.report.paper_style import band
@@ -162,6 +164,54 @@ class TestFigures:
             for quantity, value in (("theta_alpha", 1e5), ("theta_beta", 1e-2 / k))
         ]
         assert draw_position_bias(Results.from_rows(rows, results.settings), tmp_path)
+
+
+class TestRangeOfLikelihoods:
+    overfitted = np.array([-0.9, -0.42, -0.40, -0.45, -0.47])
+    steady = np.array([-0.6, -0.50, -0.49, -0.49, -0.49])
+
+    def test_shows_every_curve_but_for_its_first_epoch(self) -> None:
+        means = {"exact": self.overfitted, "naive": self.steady}
+        low, high = likelihood_range(means, close_up=False)
+        assert -0.6 < low < -0.50
+        assert -0.40 < high < -0.35
+
+    def test_a_close_up_is_of_the_best_methods_and_never_wider(self) -> None:
+        means = {"exact": self.overfitted, "naive": self.steady}
+        low, high = likelihood_range(means, close_up=True)
+        assert -0.49 < low < -0.47, "where the exact estimator ends, not the naive one"
+        assert high > -0.40
+        whole = likelihood_range(means, close_up=False)
+        assert whole[0] <= low
+        assert high <= whole[1]
+
+    def test_a_method_that_went_astray_is_cut_off(self) -> None:
+        means = {"exact": self.overfitted, "naive": np.array([-0.6, -3.0, -9.0, -9.0, -9.0])}
+        assert likelihood_range(means, close_up=False)[0] > -1.1
+
+
+class TestTable:
+    def test_has_a_row_for_every_claim_with_its_number(
+        self, results: Results, tmp_path: Path
+    ) -> None:
+        claims = make_claims(results)
+        write_claims_table(claims, tmp_path / "claims.md")
+        rows = [
+            [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+            for line in (tmp_path / "claims.md").read_text().splitlines()
+            if line.startswith("| RQ")
+        ]
+        assert [row[0] for row in rows] == [claim.id for claim in claims]
+        assert [row[3] for row in rows] == [f"**{claim.outcome}**" for claim in claims]
+        assert {len(row) for row in rows} == {4}
+        gain = next(claim.checks[0] for claim in claims if claim.id == "RQ1.1").interval
+        row = next(row for row in rows if row[0] == "RQ1.1")
+        assert f"{gain.mean:.4g} ({gain.low:.4g} to {gain.high:.4g}; above 0.001)" in row[2]
+
+    def test_says_why_a_claim_was_not_measured(self, results: Results, tmp_path: Path) -> None:
+        few = only(results, "pointwise")
+        write_claims_table(make_claims(few), tmp_path / "claims.md")
+        assert "| not run: conditioned, self_normalized |" in (tmp_path / "claims.md").read_text()
 
 
 class Reader(HTMLParser):

@@ -70,7 +70,3 @@ def begin(
 def run() -> None:
     """Run the command line."""
     sys.exit(end_code(lambda: app(prog_name="epiclick", standalone_mode=False)))
-
-
-if __name__ == "__main__":
-    run()

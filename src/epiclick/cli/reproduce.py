@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from epiclick.paper.tuning import Tuned
 
 Dataset = Literal["synthetic", "mslr", "istella", "letor"]
-FIGURES, CLAIMS = "figures", "claims.json"
+FIGURES, CLAIMS, TABLE = "figures", "claims.json", "claims.md"
 
 
 def reproduce(
@@ -136,11 +136,13 @@ def reproduce(
 def write_report(results: "Results", out: Path) -> list["Claim"]:
     """Claims, figures and the page, from the table alone."""
     from epiclick.paper.claims import make_claims, write_claims
+    from epiclick.report.claims_table import write_claims_table
     from epiclick.report.paper_figures import draw_all
     from epiclick.report.reproduction_page import write_page
 
     claims = make_claims(results)
     write_claims(claims, out / CLAIMS)
+    write_claims_table(claims, out / TABLE)
     draw_all(results, out / FIGURES)
     write_page(results, claims, out)
     return claims

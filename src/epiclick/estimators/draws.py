@@ -21,6 +21,10 @@ LEAST_LOG_THETA = -700.0
 LEAST_PARAMETER = 1e-30
 """Smaller ones would give logarithms beyond float32."""
 
+ABOVE_ONE = np.nextafter(np.float32(1), np.float32(2))
+"""Gamma(1) is drawn as an exponential, which in float32 is 0 once in 2**23 draws, and its logarithm
+minus infinity; Gamma of the next number is never 0."""
+
 
 def draw_position(
     rng: np.random.Generator, betas: Betas, samples: int
@@ -84,8 +88,8 @@ def _fill(
     Arrays are reused, since new ones cost as much as what is computed in them.
     """
     shape, one = log_zeta.shape, np.float32(1)
-    logit = rng.standard_gamma(alpha + one, shape, dtype=np.float32)
-    logit /= rng.standard_gamma(beta + one, shape, dtype=np.float32)
+    logit = rng.standard_gamma(np.maximum(alpha + one, ABOVE_ONE), shape, dtype=np.float32)
+    logit /= rng.standard_gamma(np.maximum(beta + one, ABOVE_ONE), shape, dtype=np.float32)
     np.log(logit, out=logit)
     spare = rng.standard_exponential(shape, dtype=np.float32)
     spare /= alpha

@@ -28,7 +28,8 @@ from epiclick.paper.worlds import Bench, RunData
 from epiclick.pbm import MODELS
 from epiclick.posterior.position import find_posterior
 from epiclick.training.checkpoint import Checkpoint, digest_settings
-from epiclick.training.loop import Diverged, Training
+from epiclick.training.loop import Training
+from epiclick.training.objective import Diverged
 
 MOST_HELD = 3 * 2**30
 """Bytes above which compiled programs are let go after a cell; each variant has its own."""

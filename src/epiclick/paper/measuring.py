@@ -13,7 +13,7 @@ from epiclick.models.parameters import Parameters
 from epiclick.models.prediction import bias_at, bias_betas, draw_bias
 from epiclick.paper.worlds import RunData
 from epiclick.training.batches import Batches
-from epiclick.training.loop import Diverged
+from epiclick.training.objective import Diverged
 
 CHUNK = 65_536  # pairs at once
 

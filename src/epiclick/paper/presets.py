@@ -7,7 +7,7 @@ from pathlib import Path
 from epiclick.errors import InputError, did_you_mean
 from epiclick.paper.settings import Settings
 
-GRID = (3e-4, 1e-3, 3e-3, 1e-2)
+GRID = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
 """Rates of the network that are tried."""
 
 SAME = dict.fromkeys(
@@ -33,7 +33,7 @@ RATES: dict[str, dict[str, float]] = {
 """Rates by preset. 1e-3 is where a method begins until `--tune` has chosen one in such worlds."""
 
 PRESETS: dict[str, Settings] = {
-    "paper": Settings(rates=RATES["paper"]),
+    "paper": Settings(room=0.05, rates=RATES["paper"]),
     # a tenth of queries, pages and batches: as many steps an epoch, and as many displays a pair
     "tenth": Settings(
         preset="tenth",
@@ -41,6 +41,7 @@ PRESETS: dict[str, Settings] = {
         pages=10_000,
         batch_size=1_200,
         pointwise_batch_size=3_500,
+        room=0.1,
         rates=RATES["tenth"],
     ),
     # about as many steps an epoch, ten minutes on two cores
@@ -52,8 +53,8 @@ PRESETS: dict[str, Settings] = {
         runs=3,
         epochs=100,
         samples=30,
-        batch_size=500,
-        pointwise_batch_size=1_500,
+        batch_size=1_200,
+        pointwise_batch_size=3_500,
         room=0.15,
         rates=RATES["quick"],
     ),

@@ -1,6 +1,6 @@
 """Figures over epochs: 2 (likelihood), 4 and 5 (what is learned of relevance), and why RQ2."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -164,23 +164,26 @@ def _means(results: Results, lines: Sequence[Line], quantity: str) -> dict[str, 
     return {method: mean for method, mean in found.items() if np.isfinite(mean).all()}
 
 
+def likelihood_range(means: Mapping[str, np.ndarray], *, close_up: bool) -> tuple[float, float]:
+    """Ends of an axis for curves by method: of all, or from where the best methods end."""
+    # the first epoch, and a method that went astray, must not make all others one line
+    later = {method: mean[min(1, len(mean) - 1) :] for method, mean in means.items()}
+    high = max(float(mean.max()) for mean in later.values())
+    low = max(min(float(mean.min()) for mean in later.values()), high - WIDEST)
+    if close_up:
+        ends = {method: float(mean[-1]) for method, mean in means.items()}
+        best = max(ends.values())
+        low = max(low, min(v for m, v in ends.items() if m in BEST or "~" in m or v == best))
+    span = max(high - low, LEAST_CLOSE_UP)
+    return high - 1.15 * span, high + 0.15 * span
+
+
 def _limits(
     axes: "Axes", results: Results, lines: Sequence[Line], quantity: str, close_up: bool
 ) -> None:
-    """The range of all curves, or of where the best of them end."""
     means = _means(results, lines, quantity)
-    ends = {method: mean[-1] for method, mean in means.items()}
-    if not means:
-        return
-    best = max(ends.values())
-    if close_up:
-        low = min(v for m, v in ends.items() if m in BEST or "~" in m or v == best)
-        span = 1.3 * max(best - low, LEAST_CLOSE_UP)
-    else:
-        # the first epoch, and a method that went astray, must not make all others one line
-        low = min(float(mean[min(1, len(mean) - 1) :].min()) for mean in means.values())
-        span = np.clip(best - low, LEAST_CLOSE_UP, WIDEST)
-    axes.set_ylim(best - 1.1 * span, best + 0.2 * span)
+    if means:
+        axes.set_ylim(likelihood_range(means, close_up=close_up))
 
 
 def _spread_out(axes: "Axes", results: Results, lines: Sequence[Line], quantity: str) -> None:

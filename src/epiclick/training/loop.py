@@ -5,7 +5,7 @@ whose first is the model's own. Each network stops and is restored by itself.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from epiclick.errors import InputError
 from epiclick.models.parameters import Parameters
 from epiclick.training.interrupt import held_interrupts
 from epiclick.training.networks import Networks, Single
-from epiclick.training.objective import Objective
+from epiclick.training.objective import Diverged, Objective
 from epiclick.training.optimizer import Optimizer
 from epiclick.training.pairset import PairSet
 from epiclick.training.progress import Progress, Silent
@@ -25,10 +25,6 @@ from epiclick.training.settings import TrainingSettings
 
 # streams of random numbers, each with a seed of its own for every epoch
 SHUFFLE, SAMPLE, VALIDATE = 1, 2, 3
-
-
-class Diverged(InputError):
-    """Likelihood or gradient ceased to be finite."""
 
 
 @dataclass(frozen=True)
@@ -181,17 +177,18 @@ class Training:
         samples = self._rngs(SAMPLE, number)
         told = []
         for inputs, batch in self.train.epoch(self._rngs(SHUFFLE, number)[0]):
-            draws = self.networks.draw(objective.draw, samples, parameters, inputs)
+            try:
+                draws = self.networks.draw(objective.draw, samples, parameters, inputs)
+            except Diverged:
+                self._check_finite(number, *self._by_step(told))  # says in which step
+                raise
             parameters, optimizer, log_likelihood, largest = self.networks.step(
                 objective, self._optimizer, parameters, optimizer, inputs, batch, draws
             )
             told.append((log_likelihood, largest))
             self.progress.step()
             check()
-        # (steps, networks) each
-        likelihoods, gradients = (
-            np.stack(part).reshape(len(told), -1) for part in zip(*told, strict=True)
-        )
+        likelihoods, gradients = self._by_step(told)
         self._check_finite(number, likelihoods, gradients)
         validation = self._validate(parameters)
         self._check_held_out(number, validation)
@@ -221,6 +218,12 @@ class Training:
             tuple(np.where(better, validation, state.best_validations).tolist()),
             (*state.history, row),
         )
+
+    def _by_step(self, told: Sequence[tuple[Any, Any]]) -> tuple[np.ndarray, np.ndarray]:
+        """Likelihoods and largest derivatives, (steps, networks) each."""
+        found = np.array([[np.ravel(part) for part in step] for step in told])
+        found = found.reshape(len(told), 2, self.networks.count)
+        return found[:, 0], found[:, 1]
 
     def _validate(self, parameters: Parameters) -> np.ndarray | None:
         """Log-likelihood of the held-out pairs under each network, per display."""

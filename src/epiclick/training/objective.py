@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from epiclick.errors import InputError
 from epiclick.estimators.base import Betas, Draws, Estimator, Points
 from epiclick.estimators.draws import LEAST_LOG_THETA, draw_position
 from epiclick.estimators.entropy import modified_entropy
@@ -21,6 +22,10 @@ from epiclick.likelihood.pairs import PairBatch, pair_log_likelihoods
 from epiclick.models.parameters import Parameters
 from epiclick.models.position import BetaLookup, PointLookup, position_betas, position_points
 from epiclick.models.relevance import relevance_betas, relevance_points
+
+
+class Diverged(InputError):
+    """Likelihood, gradient or parameters ceased to be finite."""
 
 
 class Told(NamedTuple):
@@ -34,7 +39,7 @@ class Objective(Protocol):
     """What the training loop needs to know of a model."""
 
     def draw(self, rng: np.random.Generator, parameters: Parameters, inputs: Any) -> Draws | None:
-        """Samples for one step, drawn on the host."""
+        """Samples for one step, drawn on the host; Diverged where parameters are not finite."""
         ...
 
     def loss(
@@ -82,7 +87,10 @@ class EpistemicObjective:
         """Samples for one step; no program runs where none are needed."""
         if not isinstance(parameters.position, BetaLookup):
             return None
-        return self.estimator.draw(rng, *_betas(parameters, inputs))
+        betas = _betas(parameters, inputs)
+        if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(betas)):
+            raise Diverged("nothing can be drawn from parameters that are not finite")
+        return self.estimator.draw(rng, *betas)
 
     def loss(
         self, parameters: Parameters, inputs: jax.Array, batch: PairBatch, draws: Draws | None

@@ -1,0 +1,40 @@
+"""Claims as tables in Markdown, for pages and papers; every number is in claims.json."""
+
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+
+from epiclick.data.atomic import written_aside
+from epiclick.paper.checks import Check
+from epiclick.paper.statement import Claim
+
+
+def write_claims_table(claims: Sequence[Claim], path: str | Path) -> None:
+    """Write a table for each question: claim, the number that decides it, outcome."""
+    parts = []
+    for question, group in groupby(claims, key=lambda claim: claim.question):
+        rows = ["| | claim | measured (95 % interval; rule) | outcome |", "|---|---|---|---|"]
+        rows += [
+            f"| {claim.id} | {claim.claim} | {number} | **{claim.outcome}** |"
+            for claim in group
+            for number in [_number_of(claim).replace("|", r"\|")]
+        ]
+        parts.append("\n".join([f"### {question}", "", *rows, ""]))
+    with written_aside(path) as aside:
+        aside.write_text("\n".join(parts), encoding="utf-8")
+
+
+def _number_of(claim: Claim) -> str:
+    """The first number with the outcome of the claim, and how many others decide it too."""
+    deciding = [check for check in claim.checks if check.decides]
+    if not deciding:
+        return claim.reason
+    shown = next((each for each in deciding if each.outcome == claim.outcome), deciding[0])
+    others = len(deciding) - 1
+    return _told(shown) + (f" [first of {len(deciding)}]" if others else "")
+
+
+def _told(check: Check) -> str:
+    """A number with its interval and rule."""
+    found = check.interval
+    return f"{check.quantity}: {found.mean:.4g} ({found.low:.4g} to {found.high:.4g}; {check.rule})"
