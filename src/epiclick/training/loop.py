@@ -175,7 +175,7 @@ class Training:
         number = len(state.history) + 1
         parameters, optimizer = state.parameters, state.optimizer
         samples = self._rngs(SAMPLE, number)
-        told = []
+        told: list[tuple[Any, Any]] = []
         for inputs, batch in self.train.epoch(self._rngs(SHUFFLE, number)[0]):
             try:
                 draws = self.networks.draw(objective.draw, samples, parameters, inputs)
