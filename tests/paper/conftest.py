@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from epiclick.paper.presets import SAME
+from epiclick.paper.presets import RATES
 from epiclick.paper.reproduce import reproduce
 from epiclick.paper.results import Results
 from epiclick.paper.settings import Settings
@@ -27,7 +27,7 @@ TINY = Settings(
     every=2,
     ranker_samples=100,
     hidden=(8, 4),
-    rates=SAME,
+    rates=dict.fromkeys(RATES["paper"], 1e-3),
     methods=METHODS,
 )
 
