@@ -42,6 +42,7 @@ WHY = {
     "pointwise~start=0.9": ("#cc79a7", "-"),
     "pointwise~batches": ("#777777", "--"),
     "pointwise~lookup=1": ("#777777", ":"),
+    "naive-literal": ("#56b4e9", "--"),
     "conditioned": ("#0072b2", "-"),
     "exact": ("#009e73", "-"),
     "exact~nu-frozen": ("#e69f00", "-"),
@@ -73,7 +74,7 @@ def draw_likelihood(results: Results, folder: Path) -> Path | None:
 
 
 def draw_why(results: Results, folder: Path) -> Path | None:
-    """Pointwise models from several starts, and an epistemic one whose confidences are frozen."""
+    """Pointwise models from several starts, epistemic ones with frozen confidences or untrained."""
     lines = [Line(m, line_of(m).label, colour, dashes) for m, (colour, dashes) in WHY.items()]
     if not any("~" in line.method and line.method in results.methods for line in lines):
         return None

@@ -93,7 +93,8 @@ FIGURES: dict[str, tuple[str, str, Draw]] = {
         "Why RQ2: starts of pointwise models, and frozen confidences",
         f"{BAND} Pointwise models that start from other values, with the batches of epistemic "
         "models, and with a lookup that learns no faster than the network; the epistemic model "
-        "with its confidences held where they start.",
+        "with its confidences held where they start; and the naïve estimator to the letter, which "
+        "never moves.",
         draw_why,
     ),
 }
