@@ -87,7 +87,7 @@ def test_models_start_where_the_paper_says(bench: Bench) -> None:
 def test_variants_differ_in_rate_and_batches(tiny: Settings) -> None:
     settings = replace(tiny, rates={**tiny.rates, "exact": 0.5})
     assert training_of(VARIANTS["exact@0.25"], settings, 0).learning_rate == 0.5
-    assert training_of(VARIANTS["exact"], settings, 0).position_rate == 10
+    assert training_of(VARIANTS["exact"], settings, 0).position_rate == tiny.lookup_rate / 0.5
     assert training_of(VARIANTS["exact~lookup=1"], settings, 0).position_rate == 1
     assert batch_size_of(VARIANTS["pointwise"], settings) == 120
     assert batch_size_of(VARIANTS["pointwise~batches"], settings) == 60

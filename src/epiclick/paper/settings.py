@@ -10,9 +10,10 @@ What it leaves open, and what is taken here:
   schedule or penalty is told of. The rate of each method is that of a grid (`paper.presets`) with
   the highest likelihood a display of the validation queries after the last epoch, in a run of its
   own (`paper.tuning`); variants of a method inherit it.
-- *Lookup*: its rate is `position_rate` times that of the network, the same for all methods. Its
-  logits have far to go, from 0 to logit(1): with the network's own rate the number of epochs would
-  tell of that way alone. Variants with the plain rate stand beside (`pointwise~lookup=1`).
+- *Lookup*: it learns at a rate of its own, `lookup_rate`, the same for all methods. Its logits have
+  far to go, from 0 to logit(1): at the network's rate the network has overfitted before position
+  bias has arrived, and the number of epochs would tell of that way alone. Variants at the network's
+  rate stand beside (`pointwise~lookup=1`).
 - *Initialisation*: the paper says "around 0.5 for all parameters" and a confidence "around 1". So
   position bias and mean relevance start at 1/2 (the network's weights are He normal, those of its
   last layer a tenth of that), and raw confidences at 0.1: |x| + 1 has no gradient at 0. `marginal`,
@@ -71,7 +72,7 @@ class Settings:
         every: epochs from one measurement to the next.
         ranker_samples: of each ranker's value.
         hidden: units of the network's hidden layers.
-        position_rate: rate of the lookup, as a multiple of the network's.
+        lookup_rate: rate of the lookup of position bias.
         weight_decay: of AdamW; 0 is Adam.
         rates: rate of the network for each method that was tuned.
         scored: the queries on which models are scored, "test", or "vali" to choose rates.
@@ -97,7 +98,7 @@ class Settings:
     every: int = 10
     ranker_samples: int = 2_500
     hidden: tuple[int, ...] = (64, 64, 32)
-    position_rate: float = 10.0
+    lookup_rate: float = 0.03
     weight_decay: float = 0.0
     rates: Mapping[str, float] = field(default_factory=dict)
     scored: str = "test"
@@ -144,6 +145,7 @@ class Settings:
             "room": (0 <= self.room < 1, "from 0 to below 1"),
             "ranker_samples": (self.ranker_samples >= 100, "100 or more"),
             "seed": (self.seed >= 0, "0 or more"),
+            "lookup_rate": (self.lookup_rate > 0, "above 0"),
             "rates": (all(rate > 0 for rate in self.rates.values()), "above 0"),
             "dataset": (self.dataset in DATASETS, f"one of {', '.join(DATASETS)}"),
         }

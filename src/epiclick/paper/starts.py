@@ -72,11 +72,12 @@ def start_of(variant: Variant, settings: Settings, train: ClickCounts, seed: int
 
 def training_of(variant: Variant, settings: Settings, seed: int) -> TrainingSettings:
     """How long and how fast a variant is trained: to the last epoch, whatever comes."""
+    rate = settings.rates[variant.tuned]
     return TrainingSettings(
         epochs=settings.epochs,
         batch_size=batch_size_of(variant, settings),
-        learning_rate=settings.rates[variant.tuned],
-        position_rate=1.0 if variant.plain_rate else settings.position_rate,
+        learning_rate=rate,
+        position_rate=1.0 if variant.plain_rate else settings.lookup_rate / rate,
         weight_decay=settings.weight_decay,
         patience=None,
         decay=False,
