@@ -1,0 +1,59 @@
+"""The evidence that is committed: every claim is there with its number, and the tables agree."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from epiclick.paper.claims import STATEMENTS
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reproduction"
+RUNS = sorted(path.parent.name for path in FOLDER.glob("*/claims.json"))
+
+
+def claims_of(run: str) -> list[dict[str, Any]]:
+    return json.loads((FOLDER / run / "claims.json").read_text())["claims"]
+
+
+def test_all_methods_were_run_in_a_tenth_of_the_papers_world() -> None:
+    assert "tenth" in RUNS
+    settings = json.loads((FOLDER / "tenth" / "settings.json").read_text())
+    assert settings["runs"] == 15
+    for claim in claims_of("tenth"):
+        assert not claim["reason"].startswith("not run"), claim["id"]
+        # epochs beyond those that were run are the one thing that has no number
+        assert claim["checks"] or claim["id"].startswith("RQ2.3"), claim["id"]
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_every_claim_is_there_with_its_number(run: str) -> None:
+    claims = claims_of(run)
+    assert [claim["id"] for claim in claims] == [statement.id for statement in STATEMENTS]
+    runs = json.loads((FOLDER / run / "settings.json").read_text())["runs"]
+    for claim in claims:
+        assert claim["outcome"] in ("holds", "does not hold", "cannot tell")
+        if claim["outcome"] == "cannot tell":
+            assert claim["reason"]
+        else:
+            assert claim["checks"]
+        for check in claim["checks"]:
+            assert check["runs"] == runs
+            assert check["low"] <= check["mean"] <= check["high"]
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_the_table_says_what_the_numbers_say(run: str) -> None:
+    table = (FOLDER / run / "claims.md").read_text()
+    for claim in claims_of(run):
+        assert f"| {claim['id']} | {claim['claim']} |" in table
+    outcomes = [line.rsplit("|", 2)[1].strip() for line in table.splitlines() if "| RQ" in line]
+    assert outcomes == [f"**{claim['outcome']}**" for claim in claims_of(run)]
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_its_figures_are_there(run: str) -> None:
+    pages = "".join(path.read_text() for path in FOLDER.glob("*.md"))
+    shown = [name for name in FOLDER.glob(f"{run}/*.png") if f"{run}/{name.name}" in pages]
+    assert shown
+    assert len(shown) == len(list(FOLDER.glob(f"{run}/*.png")))
