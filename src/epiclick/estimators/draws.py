@@ -21,9 +21,9 @@ LEAST_LOG_THETA = -700.0
 LEAST_PARAMETER = 1e-30
 """Smaller ones would give logarithms beyond float32."""
 
-ABOVE_ONE = np.nextafter(np.float32(1), np.float32(2))
-"""Gamma(1) is drawn as an exponential, which in float32 is 0 once in 2**23 draws, and its logarithm
-minus infinity; Gamma of the next number is never 0."""
+LEAST_GAMMA = np.float32(1e-10)
+"""Gamma(1) is drawn as an exponential, which in float32 is 0 once in 2**23 draws: its logarithm
+would be minus infinity. The least above 0 is some 1e-8."""
 
 
 def draw_position(
@@ -88,10 +88,13 @@ def _fill(
     Arrays are reused, since new ones cost as much as what is computed in them.
     """
     shape, one = log_zeta.shape, np.float32(1)
-    logit = rng.standard_gamma(np.maximum(alpha + one, ABOVE_ONE), shape, dtype=np.float32)
-    logit /= rng.standard_gamma(np.maximum(beta + one, ABOVE_ONE), shape, dtype=np.float32)
+    logit = rng.standard_gamma(alpha + one, shape, dtype=np.float32)
+    other = rng.standard_gamma(beta + one, shape, dtype=np.float32)
+    for gamma in (logit, other):
+        np.maximum(gamma, LEAST_GAMMA, out=gamma)
+    logit /= other
     np.log(logit, out=logit)
-    spare = rng.standard_exponential(shape, dtype=np.float32)
+    spare = rng.standard_exponential(dtype=np.float32, out=other)
     spare /= alpha
     logit -= spare
     rng.standard_exponential(dtype=np.float32, out=spare)
