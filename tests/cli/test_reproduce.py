@@ -26,7 +26,7 @@ TINY = Settings(
     every=2,
     ranker_samples=100,
     hidden=(8, 4),
-    rates=dict.fromkeys(presets.RATES["paper"], 1e-3),
+    rates=dict.fromkeys(presets.RATES, 1e-3),
 )
 CALL = ["reproduce", "--preset", "tiny", "--jobs", 1]
 METHODS = ["--methods", "pointwise"]

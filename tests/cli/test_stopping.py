@@ -27,7 +27,7 @@ from epiclick.paper.settings import Settings
 presets.PRESETS["tiny"] = Settings(
     preset="tiny", queries=40, docs=6, features=5, pages=400, theta=(1.0, 0.5, 0.3), runs=99,
     epochs=3, samples=4, batch_size=60, pointwise_batch_size=120, every=2, ranker_samples=100,
-    hidden=(8, 4), rates=dict.fromkeys(presets.RATES["paper"], 1e-3),
+    hidden=(8, 4), rates=dict.fromkeys(presets.RATES, 1e-3),
 )
 # a shell that starts the tests in the background has children ignore Ctrl-C
 signal.signal(signal.SIGINT, signal.default_int_handler)

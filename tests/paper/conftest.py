@@ -27,7 +27,7 @@ TINY = Settings(
     every=2,
     ranker_samples=100,
     hidden=(8, 4),
-    rates=dict.fromkeys(RATES["paper"], 1e-3),
+    rates=dict.fromkeys(RATES, 1e-3),
     methods=METHODS,
 )
 

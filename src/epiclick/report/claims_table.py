@@ -15,9 +15,8 @@ def write_claims_table(claims: Sequence[Claim], path: str | Path) -> None:
     for question, group in groupby(claims, key=lambda claim: claim.question):
         rows = ["| | claim | measured (95 % interval; rule) | outcome |", "|---|---|---|---|"]
         rows += [
-            f"| {claim.id} | {claim.claim} | {number} | **{claim.outcome}** |"
+            f"| {claim.id} | {claim.claim} | {_number_of(claim)} | **{claim.outcome}** |"
             for claim in group
-            for number in [_number_of(claim).replace("|", r"\|")]
         ]
         parts.append("\n".join([f"### {question}", "", *rows, ""]))
     with written_aside(path) as aside:
@@ -25,16 +24,16 @@ def write_claims_table(claims: Sequence[Claim], path: str | Path) -> None:
 
 
 def _number_of(claim: Claim) -> str:
-    """The first number with the outcome of the claim, and how many others decide it too."""
+    """The first number with the outcome of the claim, and of how many that decide it together."""
     deciding = [check for check in claim.checks if check.decides]
     if not deciding:
         return claim.reason
     shown = next((each for each in deciding if each.outcome == claim.outcome), deciding[0])
-    others = len(deciding) - 1
-    return _told(shown) + (f" [first of {len(deciding)}]" if others else "")
+    others = f" [one of {len(deciding)}]" if len(deciding) > 1 else ""
+    return _told(shown) + others
 
 
 def _told(check: Check) -> str:
-    """A number with its interval and rule."""
-    found = check.interval
-    return f"{check.quantity}: {found.mean:.4g} ({found.low:.4g} to {found.high:.4g}; {check.rule})"
+    """A number with its interval and rule; a bar would end the cell of the table."""
+    found, quantity = check.interval, check.quantity.replace("|", r"\|")
+    return f"{quantity}: {found.mean:.4g} ({found.low:.4g} to {found.high:.4g}; {check.rule})"
