@@ -89,7 +89,7 @@ def test_methods_are_those_of_the_experiments() -> None:
     assert choose_methods(only=["figure7"]) == choose_methods(only=["e"])
     assert set(choose_methods(only=["e"])) == {
         "pointwise",
-        "conditioned+baseline",
+        "conditioned",
         "exact",
         "marginal",
     }

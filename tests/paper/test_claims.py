@@ -10,7 +10,7 @@ from scipy import stats
 
 from epiclick.paper.checks import FAILS, HOLDS, OPEN, Check, combined, mean_interval
 from epiclick.paper.claims import STATEMENTS, make_claims, write_claims
-from epiclick.paper.readings import epoch_stays_within, first_epoch_within
+from epiclick.paper.readings import epoch_near_best, epoch_near_last, epoch_stays_near_last
 from epiclick.paper.results import Results
 from epiclick.paper.statement import Claim
 
@@ -38,6 +38,12 @@ def outcomes(true: Results) -> dict[str, dict[str, Claim]]:
 def without(results: Results, *methods: str) -> Results:
     """The same without some methods."""
     kept = [method not in methods for method in results.table["method"].to_pylist()]
+    return replace(results, table=results.table.filter(kept))
+
+
+def shortened(results: Results, epochs: int) -> Results:
+    """The same with its later epochs cut off; quantities of the last one are lost."""
+    kept = [epoch <= epochs for epoch in results.table["epoch"].to_pylist()]
     return replace(results, table=results.table.filter(kept))
 
 
@@ -76,7 +82,7 @@ class TestCheck:
         assert Check("x", self.runs, above, below, outside=True).outcome == opposite
 
     def test_several_hold_together_or_one_is_enough(self) -> None:
-        good, bad = Check("x", self.runs, above=-1), Check("x", self.runs, above=9)
+        good, bad = Check("x", self.runs, above=-2), Check("x", self.runs, above=9)
         unsure = Check("x", self.runs, above=1)
         beside = replace(bad, decides=False)
         assert combined([good, beside]) == HOLDS
@@ -86,6 +92,29 @@ class TestCheck:
         assert combined([bad, good], any_of_them=True) == HOLDS
         assert combined([bad, unsure], any_of_them=True) == OPEN
         assert combined([bad, bad], any_of_them=True) == FAILS
+
+    @pytest.mark.parametrize(("any_of_them", "alone"), [(False, FAILS), (True, HOLDS)])
+    def test_one_of_six_decides_alone_no_oftener_than_one_of_one(
+        self, any_of_them: bool, alone: str
+    ) -> None:
+        """At the very margin, in 2.5 % of the cases; four standard errors allowed."""
+        worlds = np.random.default_rng(6).normal(1, 1, (1_000, 6, 15))
+        checks = [[Check("x", tuple(by_run), above=1) for by_run in world] for world in worlds]
+        rate = np.mean([combined(each, any_of_them) == alone for each in checks])
+        allowed = 0.025 + 4 * np.sqrt(0.025 * 0.975 / len(worlds))
+        assert rate < allowed
+        assert np.mean([any(c.outcome == alone for c in each) for each in checks]) > 2 * allowed
+
+    def test_one_against_others_within_chance_cannot_be_told(self) -> None:
+        bad, good = Check("x", (0.0, 1.0, 2.0), above=4.0), Check("x", self.runs, above=-2)
+        assert (bad.outcome, combined([bad])) == (FAILS, FAILS)
+        assert combined([bad, good, good]) == OPEN
+
+    def test_runs_that_cannot_answer_are_shown_and_decide_nothing(self) -> None:
+        check = Check("x", self.runs, above=9, unfit="too short")
+        assert check.outcome == combined([check]) == OPEN
+        assert check.reason == "x: too short"
+        assert check.to_dict()["mean"] == 2
 
     def test_equivalence_errs_at_its_nominal_rate_at_most(self) -> None:
         """At the very margin "holds" comes in 2.5 % of the cases; 4 standard errors allowed."""
@@ -101,24 +130,29 @@ class TestEpochs:
     def test_against_a_loop(self) -> None:
         results = planted({"pointwise": as_claimed()["conditioned"]})
         epochs, curves = results.of("pointwise", "whole_set")
-        for curve, first, stays in zip(
+        for curve, best, first, stays in zip(
             curves,
-            first_epoch_within(results, "pointwise"),
-            epoch_stays_within(results, "pointwise"),
+            epoch_near_best(results, "pointwise"),
+            epoch_near_last(results, "pointwise"),
+            epoch_stays_near_last(results, "pointwise"),
             strict=True,
         ):
             near = [abs(value - curve[-1]) <= 0.001 for value in curve]
             assert first == next(e for e, ok in zip(epochs, near, strict=True) if ok) == 100
             assert stays == next(e for i, e in enumerate(epochs) if all(near[i:]))
+            assert best == next(
+                e for e, v in zip(epochs, curve, strict=True) if v >= max(curve) - 0.001
+            )
 
-    def test_a_curve_that_comes_back_passes_first_and_stays_later(self) -> None:
+    def test_a_curve_that_overfits_is_near_its_best_before_it_comes_back(self) -> None:
         rows = [
             ("pointwise", 0, epoch, "whole_set", 0, value)
             for epoch, value in ((1, -0.5), (10, -0.4), (20, -0.3), (30, -0.4), (40, -0.4))
         ]
         results = Results.from_rows(rows, planted(as_claimed(), runs=1).settings)
-        assert first_epoch_within(results, "pointwise").tolist() == [10]
-        assert epoch_stays_within(results, "pointwise").tolist() == [30]
+        assert epoch_near_best(results, "pointwise").tolist() == [20]
+        assert epoch_near_last(results, "pointwise").tolist() == [10]
+        assert epoch_stays_near_last(results, "pointwise").tolist() == [30]
 
 
 class TestClaims:
@@ -167,13 +201,31 @@ class TestClaims:
         assert {claim.outcome for claim in claims} == {OPEN}
         assert all(claim.reason for claim in claims)
 
-    def test_a_short_run_says_nothing_of_1200_epochs(self, true: Results) -> None:
-        short = [epoch <= 1_000 for epoch in true.table["epoch"].to_pylist()]
-        results = replace(true, table=true.table.filter(short))
-        (claim,) = (c for c in make_claims(results) if c.id == "RQ2.3")
+    def test_a_short_run_says_nothing_of_1200_epochs_but_tells_its_own(self, true: Results) -> None:
+        claims = {c.id: c for c in make_claims(shortened(true, 1_000))}
+        claim = claims["RQ2.3"]
         assert claim.outcome == OPEN
-        assert "1000 epochs were run" in claim.reason
+        assert "1,000 epochs were run" in claim.reason
+        assert [check.interval.mean for check in claim.checks] == [100, pytest.approx(1_000, 0.02)]
+        assert claims["RQ2.2"].outcome == HOLDS
         assert EPOCHS[-1] > 1_200
+
+    def test_far_fewer_epochs_cannot_be_refuted_by_too_few(self, true: Results) -> None:
+        """The epistemic model takes 100 epochs, and three times that is more than 250."""
+        claims = {c.id: c for c in make_claims(shortened(true, 250))}
+        for id in ("RQ2.2", "RQ2.2 exact", "RQ2.why.5", "RQ2.why.6"):
+            assert claims[id].outcome == OPEN
+            assert "took almost all of 250 epochs" in claims[id].reason
+            assert 0 < claims[id].checks[0].interval.mean < np.log2(3)
+
+    def test_likelihoods_that_are_alike_put_no_method_before_another(self) -> None:
+        world = as_claimed()
+        alike = replace(world["naive+baseline"], final=world["self_normalized"].final)
+        (claim,) = (
+            c for c in make_claims(planted({**world, "naive+baseline": alike})) if c.id == "RQ3.7"
+        )
+        assert claim.outcome == OPEN
+        assert "higher likelihood cannot be told" in claim.reason
 
     def test_json_holds_every_number(
         self, outcomes: dict[str, dict[str, Claim]], tmp_path: Path

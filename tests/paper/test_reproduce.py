@@ -213,6 +213,8 @@ def test_rates_are_chosen_on_validation_queries(tmp_path: Path, tiny: Settings) 
     assert tuned.tried[1e30] == -np.inf
     assert tuned.rate == max((1e-3, 1e-2), key=lambda rate: tuned.tried[rate])
     assert json.loads((tmp_path / "rates.json").read_text()) == {"pointwise": tuned.rate}
+    told = json.loads((tmp_path / "tried.json").read_text())["pointwise"]
+    assert told == {"0.001": tuned.tried[1e-3], "0.01": tuned.tried[1e-2], "1e+30": None}
     settings = json.loads((tmp_path / "tuning/0.001/settings.json").read_text())
     assert (settings["scored"], settings["first_run"]) == ("vali", 99)
 

@@ -120,7 +120,9 @@ def test_a_point_estimate_is_measured_display_by_display(bench: Bench) -> None:
     data, start = bench.data(0), begin(bench, "pointwise")
     layers = start.parameters.layers
     parameters = Parameters(layers, PointLookup(np.array([1.0, 0.0, -1.0])))
-    found = Measure(_model(VARIANTS["pointwise"], data, start), data, bench.scored(0))(parameters)
+    found = Measure(_model(VARIANTS["pointwise"], data, start), data, bench.scored(0), 0)(
+        parameters
+    )
     zeta, _ = relevance_points(layers, data.inputs, np)
     theta = 1 / (1 + np.exp([-1.0, 0.0, 1.0]))
     total = 0.0
@@ -146,7 +148,7 @@ def test_a_beta_is_integrated_pair_by_pair(bench: Bench) -> None:
     theta = np.array([0.9, 0.5, 0.2])
     sure = BetaLookup(np.log(theta / (1 - theta)), np.full(3, 1e12))
     few = replace(data, scored=data.scored.subset(np.arange(12)), where=data.where[:12])
-    measure = Measure(_model(VARIANTS["exact"], data, start), few, Batches(few.scored, 12))
+    measure = Measure(_model(VARIANTS["exact"], data, start), few, Batches(few.scored, 12), 0)
     found = measure(Parameters(layers, sure))
     alpha, beta = relevance_betas(layers, data.inputs, np, smooth=False)
     np.testing.assert_allclose(found["nu_mean"], (alpha + beta).mean())
@@ -166,3 +168,15 @@ def test_a_beta_is_integrated_pair_by_pair(bench: Bench) -> None:
     np.testing.assert_allclose(found["per_pair"], np.mean(expected), rtol=1e-5)
     whole = np.sum(expected) / few.scored.total_displays
     np.testing.assert_allclose(found["whole_set"], whole, rtol=1e-4)
+
+
+def test_every_run_is_scored_with_biases_of_its_own(bench: Bench) -> None:
+    """The best of 60 draws decides the published score: it must differ between runs."""
+    data, start = bench.data(0), begin(bench, "exact")
+    model = _model(VARIANTS["exact"], data, start)
+    scores = [
+        float(Measure(model, data, bench.scored(0), seed)(start.parameters)["whole_set"][0])
+        for seed in (bench.seed(0), bench.seed(0), bench.seed(1))
+    ]
+    assert scores[0] == scores[1]
+    assert abs(scores[0] - scores[2]) > 1e-4

@@ -67,7 +67,7 @@ def _train(
     watch = Watch(
         settings,
         files,
-        Measure(fitted, data, bench.scored(run)),
+        Measure(fitted, data, bench.scored(run), seed),
         Checkpoint(files.checkpoint, depends),
         len(pairs.batches),
         tell,

@@ -3,7 +3,8 @@
 A number is measured once a run, of two methods on the same run where it compares them, and its mean
 over runs has a Student-t interval. A rule is a range that is fixed here and not by the data: it
 holds where the whole interval lies inside the range, does not hold where the whole interval lies
-outside, and cannot be told where the interval crosses an end.
+outside, and cannot be told where the interval crosses an end, or where the runs were such that the
+number could not have met the rule.
 """
 
 from collections.abc import Sequence
@@ -61,7 +62,7 @@ class Check:
         below: upper end.
         outside: whether the mean has to lie outside the range instead.
         decides: whether the claim's outcome depends on it; the others stand beside.
-        level: of the interval.
+        unfit: why these runs cannot answer, if they cannot; the number is still shown.
     """
 
     quantity: str
@@ -70,12 +71,12 @@ class Check:
     below: float = inf
     outside: bool = False
     decides: bool = True
-    level: float = LEVEL
+    unfit: str = ""
 
     @property
     def interval(self) -> Interval:
         """Mean and interval over the runs."""
-        return mean_interval(self.by_run, self.level)
+        return mean_interval(self.by_run)
 
     @property
     def rule(self) -> str:
@@ -92,8 +93,13 @@ class Check:
     @property
     def outcome(self) -> Outcome:
         """Whether the whole interval lies inside the range, or outside."""
-        low, high = self.interval.low, self.interval.high
-        if not (isfinite(low) and isfinite(high)):
+        return self.outcome_at(LEVEL)
+
+    def outcome_at(self, level: float) -> Outcome:
+        """The same with an interval of another level."""
+        found = mean_interval(self.by_run, level)
+        low, high = found.low, found.high
+        if self.unfit or not (isfinite(low) and isfinite(high)):
             return OPEN
         if low > self.above and high < self.below:
             inside = HOLDS
@@ -115,6 +121,8 @@ class Check:
         broken = int((~np.isfinite(self.by_run)).sum())
         if broken:
             return f"{self.quantity}: not finite in {broken} of {len(self.by_run)} runs"
+        if self.unfit:
+            return f"{self.quantity}: {self.unfit}"
         low, high = self.interval.low, self.interval.high
         return f"{self.quantity}: the interval {low:.4g} to {high:.4g} crosses an end of the range"
 
@@ -128,7 +136,7 @@ class Check:
             "mean": finite(found.mean),
             "low": finite(found.low),
             "high": finite(found.high),
-            "level": self.level,
+            "level": LEVEL,
             "runs": len(self.by_run),
             "by_run": [finite(value) for value in self.by_run],
             "outcome": self.outcome if self.rule else None,
@@ -141,9 +149,16 @@ def finite(value: float) -> float | None:
 
 
 def combined(checks: Sequence[Check], any_of_them: bool = False) -> Outcome:
-    """The outcome of the checks that decide: all of them have to hold, or any."""
-    outcomes = [check.outcome for check in checks if check.decides]
-    if any_of_them:
-        outcomes = [_OPPOSITE[each] for each in outcomes]
-    found = FAILS if FAILS in outcomes else OPEN if OPEN in outcomes or not outcomes else HOLDS
-    return _OPPOSITE[found] if any_of_them else found
+    """The outcome of the checks that decide: all of them have to hold, or any.
+
+    Where one of several decides alone (it does not hold though all should, or holds where any is
+    enough), its interval is widened for their number, after Bonferroni; where all agree, none is.
+    """
+    deciding = [check for check in checks if check.decides]
+    if not deciding:
+        return OPEN
+    alone, together = (HOLDS, FAILS) if any_of_them else (FAILS, HOLDS)
+    widened = 1 - (1 - LEVEL) / len(deciding)
+    if any(check.outcome_at(widened) == alone for check in deciding):
+        return alone
+    return together if all(check.outcome == together for check in deciding) else OPEN

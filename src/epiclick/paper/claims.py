@@ -3,8 +3,7 @@
 Claims of one research question stand together in a file of their own, each with the rule that
 decides it. Where a claim is about the paper's best estimator (self-normalised + conditioning), the
 same rule is asked of ours in its place: the id then ends in the method's key. Intervals are at 95 %
-each: a claim of several checks holds only if all hold, so that "holds" needs no correction for
-their number; where one of several is enough, the intervals are widened for it (Bonferroni).
+each; see `paper.checks.combined` on claims of several numbers.
 """
 
 import json

@@ -29,7 +29,7 @@ def _higher(id: str, claim: str, better: str, *worse: str, note: str = "") -> St
     def checks(results: Results) -> list[Check]:
         return [c for one in worse for c in gains(results, better, one, above=LIKELIHOOD_MARGIN)]
 
-    rule = f"Holds where it gains more than {LIKELIHOOD_MARGIN:g} nats a display."
+    rule = f"Holds where it gains more than {LIKELIHOOD_MARGIN:g} nats per display."
     return Statement(id, QUESTION, claim, FINAL, rule, (better, *worse), checks, note=note)
 
 
@@ -95,7 +95,7 @@ STATEMENTS: tuple[Statement, ...] = (
         QUESTION,
         "Baseline corrections lower the log-likelihood that self-normalisation ends at.",
         FINAL,
-        f"Holds where the corrections cost more than {LIKELIHOOD_MARGIN:g} nats a display.",
+        f"Holds where the corrections cost more than {LIKELIHOOD_MARGIN:g} nats per display.",
         ("self_normalized+baseline", "self_normalized"),
         lambda r: gains(r, "self_normalized+baseline", "self_normalized", below=-LIKELIHOOD_MARGIN),
     ),
@@ -104,7 +104,7 @@ STATEMENTS: tuple[Statement, ...] = (
         QUESTION,
         "With conditioning, baseline corrections make no difference to the log-likelihood.",
         FINAL,
-        f"Equivalence: holds where the difference is within {LIKELIHOOD_MARGIN:g} nats a display.",
+        f"Holds where the difference is within {LIKELIHOOD_MARGIN:g} nats per display.",
         ("conditioned+baseline", "conditioned"),
         lambda r: gains(r, "conditioned+baseline", "conditioned",
                         above=-LIKELIHOOD_MARGIN, below=LIKELIHOOD_MARGIN),

@@ -6,16 +6,19 @@ see width, and is it there when confidences never learn?
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
-from epiclick.paper.checks import Check, Undecidable
+from epiclick.paper.checks import Check
 from epiclick.paper.readings import (
     FINAL,
     LIKELIHOOD_MARGIN,
     PUBLISHED,
-    epoch_stays_within,
-    first_epoch_within,
+    Checks,
+    epoch_near_best,
+    epoch_near_last,
+    epoch_stays_near_last,
     gains,
     runs_of,
 )
@@ -26,50 +29,67 @@ QUESTION = "RQ2: does the epistemic model reach the log-likelihood of a pointwis
 WHY = "Why RQ2: is it the initialisation, as the paper guesses?"
 EPOCHS = (
     "First recorded epoch with a published test log-likelihood within "
-    f"{LIKELIHOOD_MARGIN:g} nats a display of the last epoch's."
+    f"{LIKELIHOOD_MARGIN:g} nats per display of the run's best (other ways to count beside)."
 )
 STANDS_IN = {"conditioned": "", "exact": " exact", "marginal": " marginal"}
 FAR_FEWER = 3.0  # times; the paper's figures are about 12
+LATE = 0.8  # of the epochs: a model that took more may not have been done
 ABOUT_100 = (50.0, 200.0)  # within a factor of two
 SLOW = 1_200
-STARTS = tuple(f"pointwise~start={start}" for start in ("0.1", "0.5", "0.9"))
+STARTS = ("pointwise~start=0.1", "pointwise~start=0.9")
 FROZEN = "exact~nu-frozen"
 UNTRAINED = "naive-literal"  # its gradient is 0 from the first step on
 
 
-def _gains(method: str) -> Callable[[Results], list[Check]]:
+COUNTED: dict[str, Callable[[Results, str], np.ndarray]] = {
+    "within the margin of the best": epoch_near_best,
+    "the same by the likelihood per display": partial(epoch_near_best, metric="per_display"),
+    "within the margin of the last": epoch_near_last,
+    "within the margin of the last from there on": epoch_stays_near_last,
+}
+"""Ways to count epochs; the first decides."""
+
+
+def _gains(method: str) -> Checks:
     return lambda r: gains(r, method, "pointwise", above=LIKELIHOOD_MARGIN)
 
 
-def _epochs_ratio(method: str, points: str = "pointwise") -> Callable[[Results], list[Check]]:
+def _epochs_run(results: Results) -> int:
+    return int(results.of("pointwise", PUBLISHED)[0][-1])
+
+
+def _epochs_ratio(method: str, points: str = "pointwise") -> Checks:
     """How many times the epochs a pointwise model takes, as a logarithm."""
 
     def checks(results: Results) -> list[Check]:
+        limit, run = np.log2(FAR_FEWER), _epochs_run(results)
         found: list[Check] = []
-        for epochs_of, words in (
-            (first_epoch_within, "first within the margin"),
-            (epoch_stays_within, "within the margin from there on"),
-        ):
-            ratio = np.log2(epochs_of(results, points) / epochs_of(results, method))
-            found.append(Check(f"log2 of epochs, {points} / {method}, {words}", runs_of(ratio),
-                               above=np.log2(FAR_FEWER), decides=not found))  # fmt: skip
+        for words, epochs_of in COUNTED.items():
+            own, other = epochs_of(results, method), epochs_of(results, points)
+            # one that took all epochs would still not have taken enough of them
+            cut_off = other.mean() > LATE * run and np.log2(run / own).mean() <= limit
+            short = f"{points} took almost all of {run:,} epochs, and {FAR_FEWER:g} times those of "
+            unfit = f"{short}{method} are more" if cut_off else ""
+            found.append(Check(f"log2 of epochs, {points} / {method}, {words}",
+                               runs_of(np.log2(other / own)), above=limit, decides=not found,
+                               unfit=unfit))  # fmt: skip
         return found
 
     return checks
 
 
-def _epochs_as_published(method: str) -> Callable[[Results], list[Check]]:
+def _epochs_as_published(method: str) -> Checks:
     """Epochs of both against the paper's figures."""
 
     def checks(results: Results) -> list[Check]:
-        run = int(results.of("pointwise", PUBLISHED)[0][-1])
-        if run <= SLOW:
-            raise Undecidable(f"{run} epochs were run, and the claim is about more than {SLOW:,}")
+        run = _epochs_run(results)
+        short = f"{run:,} epochs were run, and the claim is about more than {SLOW:,}"
+        unfit = short if run <= SLOW else ""
         return [
-            Check(f"epochs of {method}", runs_of(first_epoch_within(results, method)),
-                  above=ABOUT_100[0], below=ABOUT_100[1]),
-            Check("epochs of pointwise", runs_of(first_epoch_within(results, "pointwise")),
-                  above=SLOW),
+            Check(f"epochs of {method}", runs_of(epoch_near_best(results, method)),
+                  above=ABOUT_100[0], below=ABOUT_100[1], unfit=unfit),
+            Check("epochs of pointwise", runs_of(epoch_near_best(results, "pointwise")),
+                  above=SLOW, unfit=unfit),
         ]  # fmt: skip
 
     return checks
@@ -78,9 +98,8 @@ def _epochs_as_published(method: str) -> Callable[[Results], list[Check]]:
 def _starts(results: Results) -> list[Check]:
     """Where models from other starts end, less where the usual one ends."""
     margin = LIKELIHOOD_MARGIN
-    level = 1 - 0.05 / len(STARTS)
     return [
-        Check(c.quantity, c.by_run, -margin, margin, outside=True, decides=c.decides, level=level)
+        Check(c.quantity, c.by_run, -margin, margin, outside=True, decides=c.decides)
         for start in STARTS
         for c in gains(results, start, "pointwise")
     ]
@@ -93,7 +112,7 @@ STATEMENTS: tuple[Statement, ...] = (
             QUESTION,
             "The epistemic model ends at a higher log-likelihood than the pointwise one.",
             FINAL,
-            f"Holds where it gains more than {LIKELIHOOD_MARGIN:g} nats a display.",
+            f"Holds where it gains more than {LIKELIHOOD_MARGIN:g} nats per display.",
             (method, "pointwise"),
             _gains(method),
         )
@@ -131,10 +150,10 @@ STATEMENTS: tuple[Statement, ...] = (
         "RQ2.why.1",
         WHY,
         "Where a pointwise model ends depends on the values it starts from.",
-        "Test log-likelihood after the last epoch of pointwise models that start from 0.1, 0.5 and "
-        "0.9, against the usual start.",
-        f"Holds where one of them differs by more than {LIKELIHOOD_MARGIN:g} nats a display as "
-        "published, does not hold where all are within; intervals widened for three starts.",
+        "Test log-likelihood after the last epoch of pointwise models that start from 0.1 and "
+        "0.9, less that from the usual 0.5.",
+        f"Holds where one of them differs by more than {LIKELIHOOD_MARGIN:g} nats per display as "
+        "published, does not hold where both are within.",
         (*STARTS, "pointwise"),
         _starts,
         any_of_them=True,
@@ -144,17 +163,19 @@ STATEMENTS: tuple[Statement, ...] = (
         WHY,
         "The epistemic model gains over every start of a pointwise one.",
         FINAL,
-        f"Holds where it gains more than {LIKELIHOOD_MARGIN:g} nats a display over each start.",
-        ("exact", *STARTS),
-        lambda r: [c for s in STARTS for c in gains(r, "exact", s, above=LIKELIHOOD_MARGIN)],
+        f"Holds where it gains more than {LIKELIHOOD_MARGIN:g} nats per display over each start.",
+        ("exact", "pointwise", *STARTS),
+        lambda r: [c for start in ("pointwise", *STARTS)
+                   for c in gains(r, "exact", start, above=LIKELIHOOD_MARGIN)],
     ),
     Statement(
         "RQ2.why.3",
         WHY,
-        "The gain is one of prediction: it is there in the log-likelihood a display, which cannot "
-        "see how wide distributions are, not only in joint scores, which reward overdispersion.",
-        "Test log-likelihood a display after the last epoch (the joint ones beside).",
-        f"Holds where the epistemic model gains more than {LIKELIHOOD_MARGIN:g} nats a display.",
+        "The gain is one of prediction: it is there in the log-likelihood per display, which "
+        "cannot see how wide distributions are, not only in joint scores, which reward "
+        "overdispersion.",
+        "Test log-likelihood per display after the last epoch (the joint ones beside).",
+        f"Holds where the epistemic model gains more than {LIKELIHOOD_MARGIN:g} nats per display.",
         ("exact", "pointwise"),
         lambda r: gains(r, "exact", "pointwise", above=LIKELIHOOD_MARGIN,
                         deciding=("per_display",)),
@@ -164,8 +185,8 @@ STATEMENTS: tuple[Statement, ...] = (
         WHY,
         "The neutral start is enough: with confidences held where they start, the epistemic model "
         "still ends above the pointwise one.",
-        "Test log-likelihood after the last epoch, a display (the joint ones beside).",
-        f"Holds where it gains more than {LIKELIHOOD_MARGIN:g} nats a display.",
+        "Test log-likelihood after the last epoch, per display (the joint ones beside).",
+        f"Holds where it gains more than {LIKELIHOOD_MARGIN:g} nats per display.",
         (FROZEN, "pointwise"),
         lambda r: gains(r, FROZEN, "pointwise", above=LIKELIHOOD_MARGIN,
                         deciding=("per_display",)),
@@ -195,7 +216,7 @@ STATEMENTS: tuple[Statement, ...] = (
         "The published score knows a trained model from an untrained one: a trained pointwise "
         "model scores above an epistemic one that never made a step.",
         FINAL,
-        f"Holds where it gains more than {LIKELIHOOD_MARGIN:g} nats a display.",
+        f"Holds where it gains more than {LIKELIHOOD_MARGIN:g} nats per display.",
         ("pointwise", UNTRAINED),
         lambda r: gains(r, "pointwise", UNTRAINED, above=LIKELIHOOD_MARGIN),
         note="The one claim that was written down after the first results had been seen. The "

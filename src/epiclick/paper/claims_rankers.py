@@ -1,16 +1,14 @@
 """RQ5 (paper, section 7.5, figure 7): expected clicks of rankers that were never shown."""
 
-from collections.abc import Callable
-
 import numpy as np
 
 from epiclick.paper.checks import Check, Undecidable
-from epiclick.paper.readings import runs_of
+from epiclick.paper.readings import Checks, runs_of
 from epiclick.paper.results import Results
 from epiclick.paper.statement import Statement
 
 QUESTION = "RQ5: are the epistemic model's distributions of rankers' values appropriate?"
-METHODS = {"": "conditioned+baseline", " exact": "exact", " marginal": "marginal"}
+METHODS = {"": "conditioned", " exact": "exact", " marginal": "marginal"}
 NOTES = {
     "": "Relevance and position bias drawn independently of each other, as in the paper.",
     " exact": "Relevance and position bias drawn independently of each other, as in the paper.",
@@ -21,7 +19,6 @@ SUBSTANTIAL = 0.25  # of the probability
 MOST = 0.5  # of the distributions
 COMPARABLE = 0.02  # of the true value
 INTERVAL, HELD = 0.90, 0.8  # share of 90 % intervals that has to hold the truth
-Checks = Callable[[Results], list[Check]]
 
 
 def _truth(results: Results, method: str) -> np.ndarray:

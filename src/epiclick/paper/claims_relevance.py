@@ -1,12 +1,10 @@
 """RQ3, second part (paper, section 7.3, figure 4): means and confidences of relevance."""
 
-from collections.abc import Callable
-
 import numpy as np
 
 from epiclick.paper.checks import Check
 from epiclick.paper.claims_position_bias import CONDITIONED, NAIVE, QUESTION
-from epiclick.paper.readings import final, runs_of
+from epiclick.paper.readings import Checks, final, runs_of
 from epiclick.paper.results import Results
 from epiclick.paper.statement import Statement
 
@@ -16,7 +14,6 @@ GROWTH = 1.1  # of confidence over the second half of training
 RISE = 0.05  # of mean relevance
 EARLY = 0.1  # of the epochs
 VARIES = {"mu_sd": 0.05, "nu_sd": 0.5}
-Checks = Callable[[Results], list[Check]]
 
 
 def _rises(results: Results) -> list[Check]:

@@ -26,11 +26,14 @@ class Measure:
         fitted: a model of the kind that is trained, with any parameters.
         data: the run's clicks.
         batches: how the pairs that are scored are dealt to batches.
+        seed: of the biases drawn to score them. Each run has its own, so that intervals over runs
+            hold the error of the draws; its methods and epochs share it.
     """
 
     fitted: FittedPBM
     data: RunData
     batches: Batches
+    seed: int
 
     def __call__(self, parameters: Parameters) -> dict[str, np.ndarray]:
         """Values by quantity, (indices,) each; see `paper.results`. Diverged if there are none."""
@@ -72,7 +75,7 @@ class Measure:
         probability = theta[counts.context] * (alpha / (alpha + beta))[counts.pair]
         display = score_clicks(counts, probability).display_log_likelihood
         if fitted.kind == "EpistemicPBM":
-            biases = draw_bias(fitted, counts.contexts, SAMPLES)
+            biases = draw_bias(fitted, counts.contexts, SAMPLES, self.seed)
             joint = joint_log_likelihood(counts, *biases, alpha, beta, self.batches)
         else:
             # displays are independent for a model without uncertainty

@@ -97,7 +97,7 @@ class CellTable:
         left = self.seconds_left
         told = "" if left is None else f", about {_duration(left)} left"
         table = Table(title=f"{self._count} of {self._cells} cells done{told}")
-        for name in ("method", "run", "epoch", "log-likelihood a display"):
+        for name in ("method", "run", "epoch", "log-likelihood per display"):
             table.add_column(name, justify="left" if name == "method" else "right")
         for cell, (epoch, likelihood) in self._cells_now:
             row = (str(cell.run), f"{epoch:,} of {self._epochs:,}", f"{likelihood:.4f}")

@@ -1,6 +1,6 @@
 """Numbers that claims are about, once a run, from the table of results."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -9,13 +9,16 @@ from epiclick.paper.checks import Check, Undecidable
 from epiclick.paper.results import Results
 
 METRICS: dict[str, str] = {
-    "whole_set": "whole test set, as published",
-    "per_display": "a display",
-    "per_pair": "a pair",
+    "whole_set": "as published: whole test set, per display",
+    "per_display": "expected clicks, per display",
+    "per_pair": "all clicks of a pair, per pair",
 }
 PUBLISHED = "whole_set"
+FLAT = 0.2  # standard deviation; a uniform distribution has 0.289
 
-# Nats a display (a pair, for that metric). A thousandth changes perplexity by 0.1 %: less is no
+Checks = Callable[[Results], list[Check]]
+
+# Nats per display (per pair, for that metric). A thousandth changes perplexity by 0.1 %: less is no
 # difference that a reader of the paper's curves could see.
 LIKELIHOOD_MARGIN = 0.001
 FINAL = "Test log-likelihood after the last epoch, as published (the other two metrics beside)."
@@ -48,26 +51,40 @@ def bias_error(results: Results, method: str) -> np.ndarray:
     return np.abs(bias_mean(results, method) - results.truth).mean(axis=1)
 
 
-def first_epoch_within(
-    results: Results, method: str, metric: str = PUBLISHED, margin: float = LIKELIHOOD_MARGIN
-) -> np.ndarray:
+def epoch_near_best(results: Results, method: str, metric: str = PUBLISHED) -> np.ndarray:
+    """(runs,) the first recorded epoch with a likelihood within the margin of the run's best."""
+    epochs, values = results.of(method, metric)
+    return _first(epochs, values >= values.max(axis=1, keepdims=True) - LIKELIHOOD_MARGIN)
+
+
+def epoch_near_last(results: Results, method: str) -> np.ndarray:
     """(runs,) the first recorded epoch with a likelihood within the margin of the last one's."""
-    epochs, values = results.of(method, metric)
-    near = np.abs(values - values[:, -1:]) <= margin
-    found = epochs[near.argmax(axis=1)].astype(float)
-    # after a divergence nothing is near, not even the last value to itself
-    return np.where(near.any(axis=1), found, np.nan)
+    epochs, values = results.of(method, PUBLISHED)
+    return _first(epochs, _near_last(values))
 
 
-def epoch_stays_within(
-    results: Results, method: str, metric: str = PUBLISHED, margin: float = LIKELIHOOD_MARGIN
-) -> np.ndarray:
+def epoch_stays_near_last(results: Results, method: str) -> np.ndarray:
     """(runs,) the first recorded epoch from which on all are within the margin of the last."""
-    epochs, values = results.of(method, metric)
-    far = ~(np.abs(values - values[:, -1:]) <= margin)
-    beyond = np.where(far.any(axis=1), far.shape[1] - far[:, ::-1].argmax(axis=1), 0)
-    found = epochs[np.minimum(beyond, len(epochs) - 1)].astype(float)
-    return np.where(beyond < len(epochs), found, np.nan)
+    epochs, values = results.of(method, PUBLISHED)
+    backwards = np.logical_and.accumulate(_near_last(values)[:, ::-1], axis=1)
+    return _first(epochs, backwards[:, ::-1])
+
+
+def _near_last(values: np.ndarray) -> np.ndarray:
+    return np.abs(values - values[:, -1:]) <= LIKELIHOOD_MARGIN
+
+
+def _first(epochs: np.ndarray, found: np.ndarray) -> np.ndarray:
+    """(runs,) the first epoch of each run; NaN where there is none, as after a divergence."""
+    return np.where(found.any(axis=1), epochs[found.argmax(axis=1)].astype(float), np.nan)
+
+
+def flat_bias(method: str) -> Checks:
+    """Whether even the narrowest of the position-bias distributions is all but flat."""
+    return lambda r: [
+        Check(f"least standard deviation over positions, {method}",
+              runs_of(bias(r, method).sd.min(axis=1)), above=FLAT)
+    ]  # fmt: skip
 
 
 def gains(

@@ -39,10 +39,10 @@ SCHEMA = pa.schema(
 )
 
 QUANTITIES: dict[str, str] = {
-    "per_display": "test log-likelihood a display, by the expected probability of a click",
+    "per_display": "test log-likelihood per display, by the expected probability of a click",
     "per_pair": "test log-likelihood a pair, all its clicks together",
     "whole_set": "test log-likelihood of all pairs at once, as published, divided by displays",
-    "train": "training log-likelihood a display, as estimated while it was learned from",
+    "train": "training log-likelihood per display, as estimated while it was learned from",
     "zero_gradients": "share of the steps since the last row whose gradient was exactly 0",
     "mu_mean": "mean over displayed pairs of the expected relevance",
     "mu_sd": "its sample standard deviation",

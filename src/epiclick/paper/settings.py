@@ -8,7 +8,7 @@ What it leaves open, and what is taken here:
 
 - *Optimiser*: Adam with a constant rate and no weight decay, as curves over epochs are shown and no
   schedule or penalty is told of. The rate of each method is that of a grid (`paper.presets`) with
-  the highest likelihood a display of the validation queries after the last epoch, in a run of its
+  the highest likelihood per display of the validation queries after the last epoch, in a run of its
   own (`paper.tuning`); variants of a method inherit it.
 - *Lookup*: it learns at a rate of its own, `lookup_rate`, the same for all methods. Its logits have
   far to go, from 0 to logit(1): at the network's rate the network has overfitted before position
@@ -28,8 +28,15 @@ What it leaves open, and what is taken here:
   those of MSLR-WEB30K. The name is believed: fold 1 of MSLR-WEB10K, whose 10,000 queries the
   synthetic data have, too. `--path` may name either.
 - *Logging policy*: see `simulate.policy`.
+- *Objective*: the paper adds lambda times the entropy to the log-likelihood; which pairs either is
+  summed over is not said. Here the log-likelihood of a batch is divided by its pairs, and the
+  entropy is a mean, so that a lambda means the same for batches of any size.
 - *Whole-set likelihood*: the paper's log-sum-exp over 60 biases, divided by displays to be
-  comparable.
+  comparable. Relevance is integrated in closed form, which is the limit of its inner samples, and
+  all methods are scored in this one way, also those that are trained without conditioning. Each run
+  has biases of its own, which its methods and epochs share.
+- *Rankers* (figure 7): the paper does not say which of its estimators; it is the one of figures 3
+  to 6, self-normalised + conditioning without baselines.
 - *Naive*: to the letter, and with a fixed offset without which it cannot move (`estimators.naive`).
 """
 

@@ -1,12 +1,15 @@
 """A claim of the paper as stated before the measurement, and what the measurement says of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from epiclick.errors import InputError
 from epiclick.paper.checks import OPEN, Check, Outcome, Undecidable, combined
 from epiclick.paper.results import Results
+
+TEST = "Mean over runs, paired by run, with its 95 % Student-t interval."
+WIDENED = "Where one of several numbers decides alone, its interval is widened for their number."
 
 
 @dataclass(frozen=True)
@@ -71,13 +74,13 @@ class Statement:
         checks, reason = self._measure(results)
         outcome = combined(checks, self.any_of_them)
         if outcome == OPEN and not reason:
-            reason = "; ".join(c.reason for c in checks if c.decides and c.outcome == OPEN)
+            reason = _why_open([check for check in checks if check.decides])
         return Claim(
             self.id,
             self.question,
             self.claim,
             self.measured,
-            f"Mean over runs, paired by run, with its 95 % Student-t interval. {self.rule}",
+            f"{TEST} {self.rule} {WIDENED}",
             self.needs,
             tuple(checks),
             outcome,
@@ -94,3 +97,12 @@ class Statement:
             return self.checks(results), ""
         except (InputError, Undecidable) as error:
             return [], str(error)
+
+
+def _why_open(deciding: Sequence[Check]) -> str:
+    """Why checks together tell nothing."""
+    unsure = "; ".join(check.reason for check in deciding if check.outcome == OPEN)
+    return unsure or (
+        f"one of {len(deciding)} numbers speaks against the others, by no more than chance allows "
+        "one of so many"
+    )

@@ -14,11 +14,12 @@ from epiclick.paper.variants import VARIANTS
 
 TUNING = "tuning"
 RATES = "rates.json"
+TRIED = "tried.json"
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """Likelihood a display of the validation queries after the last epoch, by rate.
+    """Likelihood per display of the validation queries after the last epoch, by rate.
 
     Attributes:
         method: key of the method.
@@ -48,7 +49,7 @@ def tune(
     jobs: int | None = None,
     progress: bool = True,
 ) -> list[Tuned]:
-    """Try every rate of a grid with every method that has one, and write the best to a file.
+    """Try every rate of a grid with every method that has one; write the best, and all scores.
 
     Args:
         settings: of the reproduction; the methods among them decide what is tuned.
@@ -76,7 +77,11 @@ def tune(
             score = float(found.last(method, "per_display")[0, 0])
             tried[method][rate] = -np.inf if np.isnan(score) else score
     tuned = [Tuned(method, scores) for method, scores in tried.items()]
-    with written_aside(Path(folder) / RATES) as aside:
-        best = {each.method: each.rate for each in tuned}
-        aside.write_text(json.dumps(best, indent=1) + "\n", encoding="utf-8")
+    scores = {
+        each.method: {f"{r:g}": s if np.isfinite(s) else None for r, s in each.tried.items()}
+        for each in tuned
+    }
+    for name, told in ((TRIED, scores), (RATES, {each.method: each.rate for each in tuned})):
+        with written_aside(Path(folder) / name) as aside:
+            aside.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     return tuned

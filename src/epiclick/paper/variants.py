@@ -59,16 +59,16 @@ class Variant:
 def _method(
     key: str, label: str, estimator: str, *, tuned: str | None = None, ranker: str = ""
 ) -> list[Variant]:
-    """A method without and with baselines."""
+    """A method without and with baselines; rankers are judged by the former."""
     tuned = tuned or key
-    plain = Variant(key, label, estimator, tuned)
+    plain = Variant(key, label, estimator, tuned, ranker=ranker)
     corrected = replace(
         plain,
         key=f"{key}+baseline",
         label=f"{label} + b.c.",
         tuned=f"{tuned}+baseline",
         baseline=True,
-        ranker=ranker,
+        ranker="",
     )
     return [plain, corrected]
 

@@ -20,7 +20,7 @@ SECONDS_BETWEEN = 20.0
 """From one checkpoint of a cell to the next."""
 
 Tell = Callable[[int, float], None]
-"""Told the number of an epoch and the training likelihood a display."""
+"""Told the number of an epoch and the training likelihood per display."""
 
 
 @dataclass(eq=False)

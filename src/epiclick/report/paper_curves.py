@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from epiclick.paper.claims_entropy import unweighted, weighted
+from epiclick.paper.readings import METRICS, PUBLISHED
 from epiclick.paper.results import Results
 from epiclick.report.paper_style import (
     FONT,
@@ -49,11 +50,6 @@ WHY = {
     "exact~lookup=1": ("#009e73", ":"),
 }
 BEST = ("pointwise", "conditioned", "conditioned+baseline", "exact", "marginal")
-METRICS = {
-    "whole_set": "as published (whole test set), a display",
-    "per_display": "expected clicks, a display",
-    "per_pair": "all clicks of a pair, a pair",
-}
 STATISTICS = {
     "mu_mean": r"Average of the $\mu_{q,d}$",
     "mu_sd": r"s.s.d. of the $\mu_{q,d}$",
@@ -63,8 +59,8 @@ STATISTICS = {
 WEIGHTS = {"0": "#0072b2", "0.0001": "#56b4e9", "0.001": "#009e73", "0.01": "#e69f00",
            "0.25": "#d55e00"}  # fmt: skip
 WIDE_RANGE = 20.0  # highest over median curve: from here on a linear axis shows one curve only
-LEAST_CLOSE_UP = 0.002  # nats a display
-WIDEST = 0.5  # nats a display: more is no model of clicks
+LEAST_CLOSE_UP = 0.002  # nats per display
+WIDEST = 0.5  # nats per display: more is no model of clicks
 LEAST_MEANS = 0.1  # of mean relevance
 
 
@@ -109,24 +105,25 @@ def draw_entropy(results: Results, folder: Path, family: str, name: str) -> Path
         return None
     figure = new_figure(11, 5.6)
     axes = figure.subplots(2, 3).ravel()
-    panels = {"whole_set": "Log-Likelihood", **STATISTICS}
+    panels = {PUBLISHED: "Log-Likelihood", **STATISTICS}
     for place, (quantity, title) in zip(axes, panels.items(), strict=False):
         _curves(place, results, lines, quantity)
-        if quantity == "whole_set":
+        if quantity == PUBLISHED:
             _limits(place, results, lines, quantity, close_up=False)
         else:
             _spread_out(place, results, lines, quantity)
         tidy(place, title)
         place.set_xlabel("Epochs", fontsize=FONT)
     axes[-1].set_axis_off()
+    title = line_of(unweighted(family)).label + (", 1/S" if family.endswith("/S") else "")
     axes[-1].legend(*axes[0].get_legend_handles_labels(), loc="center", fontsize=FONT + 1,
-                    title=line_of(unweighted(family)).label, frameon=False)  # fmt: skip
+                    title=title, frameon=False)  # fmt: skip
     return save(figure, folder, name)
 
 
 def _likelihood(results: Results, lines: Sequence[Line], folder: Path, name: str) -> Path | None:
     """A column for a metric; the whole range above, a close-up of the best methods below."""
-    lines = [line for line in lines if results.has(line.method, "whole_set")]
+    lines = [line for line in lines if results.has(line.method, PUBLISHED)]
     if not lines:
         return None
     figure = new_figure(11, 6.8)
@@ -134,9 +131,10 @@ def _likelihood(results: Results, lines: Sequence[Line], folder: Path, name: str
     for column, (metric, title) in enumerate(METRICS.items()):
         for row in range(2):
             place = axes[row, column]
-            _curves(place, results, lines, metric)
-            _limits(place, results, lines, metric, close_up=row == 1)
-            tidy(place, title if row == 0 else "")
+            close_up = row == 1
+            _curves(place, results, lines, metric, paired=close_up)
+            _limits(place, results, lines, metric, close_up=close_up)
+            tidy(place, "" if close_up else title)
         axes[1, column].set_xlabel("Epochs", fontsize=FONT)
     axes[0, 0].set_ylabel("Log-Likelihood", fontsize=FONT)
     axes[1, 0].set_ylabel("Log-Likelihood, close-up", fontsize=FONT)
@@ -144,12 +142,20 @@ def _likelihood(results: Results, lines: Sequence[Line], folder: Path, name: str
     return save(figure, folder, name)
 
 
-def _curves(axes: "Axes", results: Results, lines: Sequence[Line], quantity: str) -> None:
-    """Mean and 95 % band over runs; the first are the thickest, so that none hides another."""
+def _curves(
+    axes: "Axes", results: Results, lines: Sequence[Line], quantity: str, paired: bool = False
+) -> None:
+    """Mean and 95 % band over runs; the first are the thickest, so that none hides another.
+
+    Most of a band is what runs have in common. Paired, it is that of the difference to pointwise.
+    """
     for line, width in zip(lines, np.linspace(2.2, 1.1, len(lines)), strict=True):
         if results.has(line.method, quantity):
             epochs, values = results.of(line.method, quantity)
             mean, low, high = band(values)
+            if paired and results.has("pointwise", quantity):
+                middle, low, high = band(values - results.of("pointwise", quantity)[1])
+                low, high = mean + low - middle, mean + high - middle
             look = {"color": line.colour, "linestyle": line.dashes, "linewidth": width}
             axes.plot(epochs, mean, label=line.label, **look)
             axes.fill_between(epochs, low, high, color=line.colour, alpha=0.18, linewidth=0)

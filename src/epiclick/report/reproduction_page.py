@@ -12,6 +12,7 @@ import numpy as np
 
 from epiclick.data.atomic import written_aside
 from epiclick.paper.checks import FAILS, HOLDS, OPEN, Check, mean_interval
+from epiclick.paper.readings import METRICS
 from epiclick.paper.results import QUANTITIES, Results
 from epiclick.paper.statement import Claim
 from epiclick.report.page_style import STYLE
@@ -19,7 +20,6 @@ from epiclick.report.paper_figures import FIGURES
 from epiclick.report.paper_style import label_of
 
 MARKS = {HOLDS: "yes", FAILS: "no", OPEN: "open"}  # classes of the style sheet
-METRICS = ("whole_set", "per_display", "per_pair")
 
 
 def write_page(results: Results, claims: Sequence[Claim], folder: str | Path) -> Path:
@@ -97,11 +97,10 @@ def _claim(claim: Claim) -> str:
 def _check(check: Check) -> str:
     """A row of numbers."""
     found = check.interval
-    level = "" if check.level == 0.95 else f" ({check.level:.1%})"
     cells = (
         check.quantity,
         _number(found.mean),
-        f"{_number(found.low)} to {_number(found.high)}{level}",
+        f"{_number(found.low)} to {_number(found.high)}",
         check.rule,
         check.outcome if check.rule else "",
     )
@@ -112,14 +111,14 @@ def _check(check: Check) -> str:
 def _figures(folder: Path) -> str:
     """Figures as data, in the paper's order."""
     parts = []
-    for name, (title, caption, _) in FIGURES.items():
-        path = folder / f"{name}.png"
+    for name, each in FIGURES.items():
+        path, title = folder / f"{name}.png", escape(each.title)
         if path.exists():
             data = base64.b64encode(path.read_bytes()).decode("ascii")
             parts.append(
-                f'<figure id="{name}"><h3>{escape(title)}</h3>'
-                f'<img alt="{escape(title)}" src="data:image/png;base64,{data}">'
-                f"<figcaption>{escape(caption)}</figcaption></figure>"
+                f'<figure id="{name}"><h3>{title}</h3>'
+                f'<img alt="{title}" src="data:image/png;base64,{data}">'
+                f"<figcaption>{escape(each.caption)}</figcaption></figure>"
             )
     return "".join(parts) or "<p>None: their methods were not run.</p>"
 
@@ -138,8 +137,7 @@ def _likelihoods(results: Results) -> str:
             else:
                 cells.append("")
         rows.append((label_of(method), method, *cells, _still(results, method)))
-    columns = ("method", "key", "as published, a display", "a display", "a pair",
-               "steps with a gradient of 0")  # fmt: skip
+    columns = ("method", "key", *METRICS.values(), "steps with a gradient of 0")
     return "<p>Mean over runs and 95 % interval.</p>" + _table(columns, rows)
 
 
@@ -173,7 +171,11 @@ def _costs(results: Results) -> str:
             ))  # fmt: skip
     columns = ("method", "key", "runs", "training", "an epoch", "with measuring", "memory at most")
     total = sum(cost.seconds for cost in results.costs)
-    words = f"<p>Wall-clock time of a run, mean over runs; {_seconds(total)} in all.</p>"
+    words = (
+        f"<p>Wall-clock time of a run, mean over runs; {_seconds(total)} in all. Memory is that of "
+        "the process, which keeps the programs of methods it did before: for that of one method "
+        "alone, do it first, with <code>--methods</code>, and add the others later.</p>"
+    )
     return words + _table(columns, rows)
 
 

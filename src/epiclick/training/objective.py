@@ -1,6 +1,8 @@
-r"""What training maximises, per pair of the batch (paper, section 5.4):
+r"""What training maximises, per pair of the batch:
 
 .. math:: \frac{\log \tilde{\mathcal L}}{\text{pairs}} + \lambda \bar{\mathbf H}'
+
+as in section 5.4 of the paper, but for the division by pairs.
 
 An objective ties a model (parameters to Betas) to an estimator (Betas and counts to a gradient),
 and says how likely held-out pairs are, in one way for all estimators.
