@@ -213,6 +213,19 @@ class TestTable:
         write_claims_table(make_claims(few), tmp_path / "claims.md")
         assert "| not run: conditioned, self_normalized |" in (tmp_path / "claims.md").read_text()
 
+    def test_tells_numbers_of_runs_that_cannot_answer(
+        self, results: Results, tmp_path: Path
+    ) -> None:
+        early = [epoch <= 1_000 for epoch in results.table["epoch"].to_pylist()]
+        write_claims_table(
+            make_claims(replace(results, table=results.table.filter(early))), tmp_path / "claims.md"
+        )
+        rows = (tmp_path / "claims.md").read_text().splitlines()
+        row = next(row for row in rows if row.startswith("| RQ2.3 |"))
+        assert "epochs of conditioned: 100 (" in row
+        assert "epochs of pointwise: " in row
+        assert ". 1,000 epochs were run, and the claim is about more than 1,200 |" in row
+
 
 class Reader(HTMLParser):
     """Checks that elements are closed in order, and keeps addresses and text."""

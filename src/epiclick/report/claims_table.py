@@ -28,12 +28,21 @@ def _number_of(claim: Claim) -> str:
     deciding = [check for check in claim.checks if check.decides]
     if not deciding:
         return claim.reason
-    shown = next((each for each in deciding if each.outcome == claim.outcome), deciding[0])
+    if unfit := [check for check in deciding if check.unfit]:
+        return "; ".join(_told(check) for check in unfit) + f". {_escaped(unfit[0].unfit)}"
+    shown = next((each for each in deciding if each.outcome == claim.outcome), None)
     others = f" [one of {len(deciding)}]" if len(deciding) > 1 else ""
+    if shown is None:  # numbers disagree
+        return _told(deciding[0]) + others + f". {_escaped(claim.reason)}"
     return _told(shown) + others
 
 
 def _told(check: Check) -> str:
-    """A number with its interval and rule; a bar would end the cell of the table."""
-    found, quantity = check.interval, check.quantity.replace("|", r"\|")
+    """A number with its interval and rule."""
+    found, quantity = check.interval, _escaped(check.quantity)
     return f"{quantity}: {found.mean:.4g} ({found.low:.4g} to {found.high:.4g}; {check.rule})"
+
+
+def _escaped(text: str) -> str:
+    """A bar would end the cell of the table."""
+    return text.replace("|", r"\|")
