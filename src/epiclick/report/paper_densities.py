@@ -58,7 +58,7 @@ def draw_position_bias(results: Results, folder: Path) -> Path | None:
 
 def draw_entropy_bias(results: Results, folder: Path, family: str, name: str) -> Path | None:
     """Figure 6: the same with a mild and an extreme entropy weight."""
-    mark = "1/S + " if family.endswith("/S") else ""
+    mark = "1/S,\n" if family.endswith("/S") else ""
     rows = [
         (line_of(weighted(family, weight)), rf"{mark}$\lambda={weight}$") for weight in FIGURE_6
     ]
