@@ -72,6 +72,9 @@ def test_a_second_call_does_nothing_again(done: Done, out: Path) -> None:
     again = epiclick(*CALL, *METHODS, "--out", out)
     assert again.code == 0, again.err
     assert "claims of the paper" in again.out
+    unasked = sum("not run" in claim["reason"] for claim in done.record["claims"])
+    assert f"{unasked} of {len(done.record['claims'])} claims are about methods" in again.out
+    assert "RQ4.1" not in again.out
     assert "report.html" in again.err
     assert {path: path.stat().st_mtime_ns for path in (out / "cells").rglob("*")} == before
     assert (out / "results.parquet").read_bytes() == results

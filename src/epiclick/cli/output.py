@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -20,8 +20,13 @@ def print_json(record: Mapping[str, Any]) -> None:
     print(json.dumps({"schema_version": SCHEMA_VERSION, **record}, default=str))
 
 
-def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A table that fits the terminal; numbers are aligned on the right.
+def print_table(
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    prose: Sequence[str] = (),
+) -> None:
+    """A table that fits the terminal, aligned on the right but for columns of prose.
 
     Cells are broken between words only. Where that does not do, each row becomes lines of its own,
     so that no number is ever cut.
@@ -36,7 +41,8 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
     if widths is not None:
         table = Table(title=title, title_justify="left", title_style="bold")
         for column, width in zip(columns, widths, strict=True):
-            table.add_column(escape(column), justify="right", width=width)
+            justify: Literal["left", "right"] = "left" if column in prose else "right"
+            table.add_column(escape(column), justify=justify, width=width)
         for row in listed:
             table.add_row(*map(escape, row))
         console.print(table)

@@ -149,12 +149,17 @@ def write_report(results: "Results", out: Path) -> list["Claim"]:
 
 
 def show_claims(claims: list["Claim"]) -> None:
-    """What became of every claim."""
-    print_table(
-        "claims of the paper",
-        ["", "claim", "outcome"],
-        ([claim.id, claim.claim, str(claim.outcome)] for claim in claims),
-    )
+    """What became of every claim whose methods were run."""
+    asked = [claim for claim in claims if claim.was_asked]
+    if asked:
+        print_table(
+            "claims of the paper",
+            ["", "claim", "outcome"],
+            ([claim.id, claim.claim, str(claim.outcome)] for claim in asked),
+            prose=("", "claim"),
+        )
+    if others := len(claims) - len(asked):
+        print(f"{others} of {len(claims)} claims are about methods that were not run.")
 
 
 def rate_record(tuned: "Tuned") -> dict[str, Any]:
@@ -166,7 +171,7 @@ def show_rates(tuned: "Sequence[Tuned]") -> None:
     """Learning rates that were tried, for people."""
     grid = sorted(tuned[0].tried)
     print_table(
-        "log-likelihood a display of validation queries after the last epoch, by rate",
+        "log-likelihood per display of validation queries after the last epoch, by rate",
         ["method", *(f"{rate:g}" for rate in grid), "best"],
         (
             [each.method, *(f"{each.tried[rate]:.5f}" for rate in grid), f"{each.rate:g}"]

@@ -9,6 +9,7 @@ from epiclick.paper.checks import OPEN, Check, Outcome, Undecidable, combined
 from epiclick.paper.results import Results
 
 TEST = "Mean over runs, paired by run, with its 95 % Student-t interval."
+NOT_RUN = "not run: "
 WIDENED = "Where one of several numbers decides alone, its interval is widened for their number."
 
 
@@ -26,6 +27,11 @@ class Claim:
     outcome: Outcome
     reason: str
     note: str
+
+    @property
+    def was_asked(self) -> bool:
+        """Whether the methods that it is about were run."""
+        return not self.reason.startswith(NOT_RUN)
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -92,7 +98,7 @@ class Statement:
         """The checks, or none and the reason."""
         missing = [key for key in self.needs if key not in results.methods]
         if missing:
-            return [], f"not run: {', '.join(missing)}"
+            return [], NOT_RUN + ", ".join(missing)
         try:
             return self.checks(results), ""
         except (InputError, Undecidable) as error:
