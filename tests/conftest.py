@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -18,6 +19,10 @@ if COMPILED not in os.environ:
     OWN_COMPILED.append(tempfile.mkdtemp(prefix="epiclick-tests-"))
     os.environ[COMPILED] = OWN_COMPILED[0]
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # so it is for whatever a shell starts in the background: tests of Ctrl-C would wait for ever
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_unconfigure() -> None:
