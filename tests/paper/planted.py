@@ -175,3 +175,9 @@ def planted(*worlds: dict[str, Profile], runs: int = RUNS, seed: int = 1) -> Res
     ]
     settings = Settings(runs=runs, epochs=EPOCHS[-1], theta=THETA)
     return Results.from_rows(rows, settings, costs, ("f34", "f172", "f<195>"))
+
+
+def shortened(results: Results, epochs: int) -> Results:
+    """The same with its later epochs cut off; quantities of the last one are lost."""
+    kept = [epoch <= epochs for epoch in results.table["epoch"].to_pylist()]
+    return replace(results, table=results.table.filter(kept))

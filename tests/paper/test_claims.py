@@ -14,7 +14,7 @@ from epiclick.paper.readings import epoch_near_best, epoch_near_last, epoch_stay
 from epiclick.paper.results import Results
 from epiclick.paper.statement import Claim
 
-from .planted import EPOCHS, RUNS, as_claimed, contradicted, planted
+from .planted import EPOCHS, RUNS, as_claimed, contradicted, planted, shortened
 
 MIXED = 4  # runs, two of them as claimed and two against it: no claim can be told from them
 IDS = [statement.id for statement in STATEMENTS]
@@ -38,12 +38,6 @@ def outcomes(true: Results) -> dict[str, dict[str, Claim]]:
 def without(results: Results, *methods: str) -> Results:
     """The same without some methods."""
     kept = [method not in methods for method in results.table["method"].to_pylist()]
-    return replace(results, table=results.table.filter(kept))
-
-
-def shortened(results: Results, epochs: int) -> Results:
-    """The same with its later epochs cut off; quantities of the last one are lost."""
-    kept = [epoch <= epochs for epoch in results.table["epoch"].to_pylist()]
     return replace(results, table=results.table.filter(kept))
 
 
@@ -181,6 +175,12 @@ class TestClaims:
             assert all(key in claim.reason for key in gone)
         hardly = without(true, *(key for key in true.methods if key != "naive"))
         assert all(c.outcome == OPEN for c in make_claims(hardly))
+
+    def test_a_claim_needs_no_more_than_it_says(self, true: Results) -> None:
+        for statement in STATEMENTS:
+            others = (key for key in true.methods if key not in statement.needs)
+            claim = statement.of(without(true, *others))
+            assert claim.outcome == HOLDS, (claim.id, claim.reason)
 
     def test_a_run_that_diverged_decides_nothing(self, true: Results) -> None:
         rows = true.table.to_pylist()

@@ -13,6 +13,7 @@ import pytest
 from scipy import optimize, stats
 
 from epiclick.beta import Beta, wasserstein_barycentre
+from epiclick.paper.checks import FAILS, Check
 from epiclick.paper.claims import make_claims
 from epiclick.paper.results import Results
 from epiclick.report import paper_style
@@ -23,7 +24,7 @@ from epiclick.report.paper_figures import FIGURES, draw_all, draw_rankers
 from epiclick.report.paper_style import band
 from epiclick.report.reproduction_page import write_page
 
-from ..paper.planted import as_claimed, planted
+from ..paper.planted import as_claimed, planted, shortened
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -216,15 +217,23 @@ class TestTable:
     def test_tells_numbers_of_runs_that_cannot_answer(
         self, results: Results, tmp_path: Path
     ) -> None:
-        early = [epoch <= 1_000 for epoch in results.table["epoch"].to_pylist()]
-        write_claims_table(
-            make_claims(replace(results, table=results.table.filter(early))), tmp_path / "claims.md"
-        )
+        write_claims_table(make_claims(shortened(results, 1_000)), tmp_path / "claims.md")
         rows = (tmp_path / "claims.md").read_text().splitlines()
         row = next(row for row in rows if row.startswith("| RQ2.3 |"))
         assert "epochs of conditioned: 100 (" in row
         assert "epochs of pointwise: " in row
         assert ". 1,000 epochs were run, and the claim is about more than 1,200 |" in row
+
+    def test_a_refuted_claim_shows_what_refutes_it(self, results: Results, tmp_path: Path) -> None:
+        claim = next(claim for claim in make_claims(results) if len(claim.checks) > 1)
+        unsure = Check("one", (1.0, 2.0, 3.0), above=0, unfit="too short")
+        against = Check("another", (1.0, 2.0, 3.0), above=99)
+        write_claims_table(
+            [replace(claim, checks=(unsure, against), outcome=FAILS)], tmp_path / "claims.md"
+        )
+        row = (tmp_path / "claims.md").read_text().splitlines()[-1]
+        assert "another: 2 (" in row
+        assert "too short" not in row
 
 
 class Reader(HTMLParser):

@@ -54,15 +54,15 @@ def _gains(method: str) -> Checks:
     return lambda r: gains(r, method, "pointwise", above=LIKELIHOOD_MARGIN)
 
 
-def _epochs_run(results: Results) -> int:
-    return int(results.of("pointwise", PUBLISHED)[0][-1])
+def _epochs_run(results: Results, method: str) -> int:
+    return int(results.of(method, PUBLISHED)[0][-1])
 
 
 def _epochs_ratio(method: str, points: str = "pointwise") -> Checks:
     """How many times the epochs a pointwise model takes, as a logarithm."""
 
     def checks(results: Results) -> list[Check]:
-        limit, run = np.log2(FAR_FEWER), _epochs_run(results)
+        limit, run = np.log2(FAR_FEWER), _epochs_run(results, points)
         found: list[Check] = []
         for words, epochs_of in COUNTED.items():
             own, other = epochs_of(results, method), epochs_of(results, points)
@@ -82,7 +82,7 @@ def _epochs_as_published(method: str) -> Checks:
     """Epochs of both against the paper's figures."""
 
     def checks(results: Results) -> list[Check]:
-        run = _epochs_run(results)
+        run = _epochs_run(results, "pointwise")
         short = f"{run:,} epochs were run, and the claim is about more than {SLOW:,}"
         unfit = short if run <= SLOW else ""
         return [

@@ -5,7 +5,7 @@ from itertools import groupby
 from pathlib import Path
 
 from epiclick.data.atomic import written_aside
-from epiclick.paper.checks import Check
+from epiclick.paper.checks import OPEN, Check
 from epiclick.paper.statement import Claim
 
 
@@ -28,7 +28,8 @@ def _number_of(claim: Claim) -> str:
     deciding = [check for check in claim.checks if check.decides]
     if not deciding:
         return claim.reason
-    if unfit := [check for check in deciding if check.unfit]:
+    unfit = [check for check in deciding if check.unfit]
+    if unfit and claim.outcome == OPEN:
         return "; ".join(_told(check) for check in unfit) + f". {_escaped(unfit[0].unfit)}"
     shown = next((each for each in deciding if each.outcome == claim.outcome), None)
     others = f" [one of {len(deciding)}]" if len(deciding) > 1 else ""
