@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from epiclick import load, read_log
+from epiclick import World, load, read_log
 from epiclick.models.uncertainty import parameter_draws, without_uncertainty
 
 from .conftest import TRAINING, Done, epiclick, fitted
@@ -387,11 +387,8 @@ def test_intervals_are_held_against_the_truth(
     assert epiclick(*ask, "--json").record["coverage"] is None
     # another world's truth is not held
     other = tmp_path / "other"
-    other.mkdir()
-    (other / "truth.json").write_bytes((world / "truth.json").read_bytes())
-    table = pd.read_parquet(world / "relevance.parquet")
-    table["relevance"] = table["relevance"].to_numpy()[::-1]
-    table.to_parquet(other / "relevance.parquet")
+    true = World.load(world)
+    replace(true, relevance=true.relevance[::-1]).save(other)
     wrong = epiclick(*ask, "--truth", other, "--json").record["coverage"]
     assert wrong[3]["held"] < rows[3]["held"]
 

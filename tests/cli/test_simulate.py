@@ -76,3 +76,28 @@ def test_bad_arguments_give_code_2_and_no_folder(
     assert stopped.value.code == 2
     assert words in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_a_folder_with_files_of_the_user_is_refused_before_any_work(
+    beside: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture,
+) -> None:
+    command = ["epiclick", "simulate", "--out", str(tmp_path / "w"), *SMALL]
+    monkeypatch.setattr(sys, "argv", command)
+    if beside:
+        with pytest.raises(SystemExit):
+            run()
+        capsys.readouterr()
+    for name in ("thesis.tex", "a.txt", "b.txt", "c.txt"):
+        (tmp_path / "w").mkdir(exist_ok=True)
+        (tmp_path / "w" / name).write_text("years of work")
+    before = {path: path.read_bytes() for path in (tmp_path / "w").iterdir()}
+    monkeypatch.setattr("epiclick.simulate", lambda **_: pytest.fail("work began"))
+    with pytest.raises(SystemExit) as stopped:
+        run()
+    assert stopped.value.code == 2
+    assert "a.txt, b.txt, c.txt and 1 more" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in (tmp_path / "w").iterdir()} == before

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from safetensors.numpy import load
 
+from epiclick.data.damage import MALFORMED
 from epiclick.models.arrays import (
     pack,
     unpack_items,
@@ -19,7 +20,6 @@ from epiclick.models.arrays import (
     unpack_posterior,
     unpack_queries,
 )
-from epiclick.models.damage import MALFORMED
 from epiclick.models.fitted import QuerySets
 from epiclick.models.parameters import Parameters
 from epiclick.models.position import PointLookup

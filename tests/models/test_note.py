@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load
 
+from epiclick.data.damage import MALFORMED
 from epiclick.errors import InputError
 from epiclick.models.arrays import pack
-from epiclick.models.damage import MALFORMED
 from epiclick.models.fitted import FittedPBM
 from epiclick.models.note import describe, rebuild
 

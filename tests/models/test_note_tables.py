@@ -11,8 +11,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from epiclick.data.damage import MALFORMED
 from epiclick.errors import InputError
-from epiclick.models.damage import MALFORMED
 from epiclick.models.note_tables import (
     context_columns,
     history_records,

@@ -68,11 +68,12 @@ def test_files_hold_what_the_design_says(small_world, tmp_path):
     assert truth.select(["query_id", "doc_id"]).equals(keys.select(["query_id", "doc_id"]))
     np.testing.assert_array_equal(truth["relevance"], small_world.relevance)
     facts = json.loads((folder / "truth.json").read_text())
-    assert facts["schema_version"] == 1
+    assert facts["schema_version"] == 2
     assert facts["position_bias"] == [1, 1 / 2, 1 / 3, 1 / 4, 1 / 5]
     assert facts["settings"]["seed"] == 1
     assert (facts["pages"], facts["pairs"], facts["displays"]) == (12_000, 640, 60_000)
     assert facts["clicks"] == sum(small_world.log["click"].to_pylist())
+    assert set(facts["files"]) == FILES - {"truth.json"}
 
 
 def test_same_seed_same_bytes_in_another_process(small_settings, tmp_path):
@@ -125,11 +126,31 @@ def test_replaces_a_world_or_an_empty_folder(small_world, small_settings, tmp_pa
     folder = tmp_path / "w"
     folder.mkdir()
     simulate(**{**small_settings, "pages": 10}).save(folder)
-    (folder / "stale.txt").write_text("left over")
     small_world.save(folder)
     assert {file.name for file in folder.iterdir()} == FILES
     assert World.load(folder).pages == 12_000
     assert [entry.name for entry in tmp_path.iterdir()] == ["w"]
+
+
+def test_foreign_files_in_a_world_stay(small_world, tmp_path):
+    folder = tmp_path / "w"
+    small_world.save(folder)
+    (folder / "thesis.tex").write_text("precious")
+    before = contents(folder)
+    with pytest.raises(InputError, match=r"holds a simulated world, but also thesis\.tex, and is"):
+        small_world.save(folder)
+    assert contents(folder) == before
+
+
+def test_a_world_that_was_edited_stays(small_world, tmp_path):
+    folder = tmp_path / "w"
+    small_world.save(folder)
+    table = pq.read_table(folder / "clicks.parquet").slice(0, 100)
+    pq.write_table(table, folder / "clicks.parquet")
+    before = contents(folder)
+    with pytest.raises(InputError, match=r"clicks\.parquet changed since it was written"):
+        small_world.save(folder)
+    assert contents(folder) == before
 
 
 def test_replaces_nothing_else(small_world, tmp_path):
@@ -148,6 +169,6 @@ def test_says_what_is_not_a_world(small_world, tmp_path):
         World.load(tmp_path)
     small_world.save(tmp_path / "w")
     truth = tmp_path / "w" / "truth.json"
-    truth.write_text(truth.read_text().replace('"schema_version": 1', '"schema_version": 9'))
+    truth.write_text(truth.read_text().replace('"schema_version": 2', '"schema_version": 9'))
     with pytest.raises(InputError, match="schema version 9"):
         World.load(tmp_path / "w")

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from epiclick.cli.commas import numbers_in
+from epiclick.cli.out_file import check_writable
 from epiclick.cli.output import AsJson, Quiet, note, print_json, print_table, progress
 from epiclick.cli.telling import print_text, told_warnings
 
@@ -47,7 +48,11 @@ def simulate(
     Example: epiclick simulate --out world --queries 500 --pages 10000
     """
     from epiclick import simulate as make_world
+    from epiclick.data.replacing import check_replaceable
+    from epiclick.simulate.storage import WORLD
 
+    check_replaceable(out, WORLD)
+    check_writable(out)
     own_theta = None if theta is None else numbers_in(theta, "--theta", THETA, float)
     silent = quiet or as_json
     with told_warnings(quiet=silent) as warnings, progress("simulating", quiet=silent):

@@ -8,6 +8,7 @@ import numpy as np
 
 from epiclick.data.log import LogOptions
 from epiclick.data.scaler import FeatureScaler
+from epiclick.data.stored_json import get, texts
 from epiclick.models.fitted import FeatureSpec, FittedPBM, Items, QuerySets, TrainingSummary
 from epiclick.models.note_tables import (
     context_columns,
@@ -15,7 +16,7 @@ from epiclick.models.note_tables import (
     read_contexts,
     read_history,
 )
-from epiclick.models.note_values import get, plain, real, stored_real, texts, tuples
+from epiclick.models.note_values import plain, real, stored_real, tuples
 from epiclick.models.parameters import Parameters
 from epiclick.models.uncertainty import ParameterPosterior
 

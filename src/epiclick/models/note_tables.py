@@ -8,9 +8,10 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
+from epiclick.data.damage import MALFORMED
+from epiclick.data.stored_json import get
 from epiclick.errors import InputError
-from epiclick.models.damage import MALFORMED
-from epiclick.models.note_values import get, plain, real, stored_real
+from epiclick.models.note_values import plain, real, stored_real
 
 
 def context_columns(contexts: pa.Table) -> list[dict[str, Any]]:

@@ -10,23 +10,6 @@ import numpy as np
 from epiclick.errors import InputError
 
 
-def get(record: Mapping[str, Any], key: str, *types: type) -> Any:
-    """A value of one of the given types; JSON's true is no number here."""
-    if key not in record:
-        raise ValueError(f"'{key}' is missing")
-    if type(record[key]) not in types:
-        raise ValueError(f"'{key}' is of the wrong type ({type(record[key]).__name__})")
-    return record[key]
-
-
-def texts(record: Mapping[str, Any], key: str) -> tuple[str, ...]:
-    """A list that holds nothing but text."""
-    values = get(record, key, list)
-    if not all(type(value) is str for value in values):
-        raise ValueError(f"'{key}' must be texts")
-    return tuple(values)
-
-
 def plain(value: Any, where: str, *, finite: bool = False) -> Any:
     """A value as JSON holds it; NaN and infinity become null, or an error if `finite`."""
     if isinstance(value, np.generic | np.ndarray):

@@ -3,13 +3,12 @@
 Reading executes nothing and opens only the files that a model may have.
 """
 
-import errno
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
-from epiclick.data.atomic import folder_aside
+from epiclick.data import replacing
 from epiclick.errors import InputError
 from epiclick.models.arrays import (
     pack,
@@ -24,15 +23,14 @@ from epiclick.models.fitted import FittedPBM
 from epiclick.models.note import describe, rebuild
 from epiclick.models.position import PointLookup
 from epiclick.models.seal import (
-    FILES,
     ITEMS,
     MEMBERS,
+    MODEL,
     NOTE,
     POSTERIOR,
     QUERIES,
     WEIGHTS,
     read_file,
-    read_note,
     read_sealed_note,
     sealed,
 )
@@ -53,13 +51,9 @@ def save_model(fitted: FittedPBM, path: StrPath) -> None:
     check_sound(fitted, "the fitted model", "It is not saved.")
     contents = pack(fitted)
     contents[NOTE] = sealed(describe(fitted), contents)
-    try:
-        # the folder that a link points to is replaced, not the link
-        with folder_aside(os.path.realpath(path)) as aside:
-            for name, content in contents.items():
-                (aside / name).write_bytes(content)
-    except OSError as error:
-        _cannot_write(path, error)
+    with replacing.replacing(path, MODEL) as aside:
+        for name, content in contents.items():
+            (aside / name).write_bytes(content)
 
 
 def load_model(path: StrPath) -> FittedPBM:
@@ -84,32 +78,9 @@ def load_model(path: StrPath) -> FittedPBM:
     return fitted
 
 
-def check_replaceable(path: StrPath) -> None:
-    """Refuse a place where more than a model stands; worth asking before a long fit."""
-    folder = Path(os.path.realpath(path))
-    try:
-        if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
-            return
-        read_note(folder)
-        foreign = sorted(entry.name for entry in folder.iterdir() if not _is_ours(entry))
-    except InputError as error:
-        raise InputError(
-            f"{os.fspath(path)} holds something other than a model and is not replaced. "
-            "Name a new folder, or remove this one first."
-        ) from error
-    except OSError as error:
-        _cannot_write(path, error)
-    if foreign:
-        more = f" and {len(foreign) - 3} more" if len(foreign) > 3 else ""
-        raise InputError(
-            f"{os.fspath(path)} holds a model, but also {', '.join(foreign[:3])}{more}, and is not "
-            "replaced. Name a new folder, or move what is not the model's elsewhere."
-        )
-
-
-def _is_ours(entry: Path) -> bool:
-    """Whether this is a file of a model; a folder by such a name is none."""
-    return entry.name in FILES and entry.is_file()
+def check_replaceable(path: StrPath) -> bool:
+    """Refuse a place where more than a model stands; whether one does."""
+    return replacing.check_replaceable(path, MODEL)
 
 
 def _read_part(
@@ -135,13 +106,3 @@ def _check_confidence(fitted: FittedPBM, version: int, folder: Path) -> None:
             "another function of the network; its answers would be wrong here. Fit and save it "
             "again."
         )
-
-
-def _cannot_write(path: StrPath, error: OSError) -> NoReturn:
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    why = "the disk is full" if full else error.strerror or str(error)
-    remedy = "Free some space or name" if full else "Name"
-    raise InputError(
-        f"the model cannot be written to {os.fspath(path)}: {why}. "
-        f"{remedy} another folder, and save again."
-    ) from error

@@ -1,6 +1,7 @@
 """A world as a folder: clicks.parquet, features.parquet, relevance.parquet and truth.json."""
 
-import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +10,24 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from epiclick.beta import Beta
-from epiclick.data.atomic import folder_aside
+from epiclick.data.checksums import check_file, check_record, listed_files, to_json
+from epiclick.data.damage import reading
 from epiclick.data.features import FeatureTable
+from epiclick.data.replacing import FolderKind, replacing
+from epiclick.data.stored_json import from_json, get
 from epiclick.errors import InputError
 from epiclick.simulate.settings import WorldSettings
 from epiclick.simulate.world import World
 
-SCHEMA_VERSION = 1
+FORMAT = "epiclick world"
+SCHEMA_VERSION = 2
+"""Version 1 had no checksums."""
+
 TRUTH = "truth.json"
+CLICKS, FEATURES, RELEVANCE = "clicks.parquet", "features.parquet", "relevance.parquet"
+WORLD = FolderKind("simulated world", TRUTH, FORMAT)
+GIVE = "Give the folder that World.save or `epiclick simulate --out` wrote."
+MEND = "Copy the whole folder again from where it was written, or simulate the world again."
 COMPRESSION = "zstd"  # a third smaller than none on features, and hardly slower
 ROW_GROUP = 65_536
 
@@ -27,57 +38,85 @@ def save_world(world: World, folder: Path) -> None:
     The label stays out of features.parquet, where a model could learn from it: it is part of the
     truth, in relevance.parquet.
     """
-    if folder.exists() and not _may_be_replaced(folder):
-        raise InputError(
-            f"{folder} holds something other than a simulated world and is not replaced. "
-            "Name a new folder, or remove this one first."
-        )
-    with folder_aside(folder) as aside:
-        pq.write_table(world.log, aside / "clicks.parquet", compression=COMPRESSION)
-        _write_features(world.features, aside / "features.parquet")
-        pq.write_table(_truth_table(world), aside / "relevance.parquet", compression=COMPRESSION)
-        (aside / TRUTH).write_text(json.dumps(_truth(world), indent=2) + "\n", encoding="utf-8")
+    with replacing(folder, WORLD) as aside:
+        pq.write_table(world.log, aside / CLICKS, compression=COMPRESSION)
+        _write_features(world.features, aside / FEATURES)
+        pq.write_table(_truth_table(world), aside / RELEVANCE, compression=COMPRESSION)
+        files = listed_files(aside / name for name in (CLICKS, FEATURES, RELEVANCE))
+        (aside / TRUTH).write_bytes(to_json({**_truth(world), "files": files}))
 
 
 def load_world(folder: Path) -> World:
-    """Read a saved world back, whole, into memory."""
-    if not (folder / TRUTH).is_file():
-        raise InputError(
-            f"{folder} is not a simulated world: it has no {TRUTH}. "
-            "Give the folder that World.save or `epiclick simulate --out` wrote."
+    """Read a saved world back, whole, into memory; InputError where it is damaged or foreign."""
+    truth = read_truth_file(folder)
+    with world_file(folder, truth, CLICKS) as path:
+        log = pq.read_table(path, partitioning=None)
+    with world_file(folder, truth, RELEVANCE) as path:
+        table = pq.read_table(path, partitioning=None)
+    with world_file(folder, truth, FEATURES) as path:
+        features = _read_features(path)
+    with reading(folder / TRUTH, MEND):
+        if "label" in table.column_names:
+            keys = features.keys.append_column("label", table["label"])
+            features = FeatureTable(keys, features.names, features.matrix)
+        prior = None
+        if "alpha" in table.column_names:
+            prior = Beta(table["alpha"].to_numpy(), table["beta"].to_numpy())
+        return World(
+            settings=WorldSettings.from_dict(get(truth, "settings", dict)),
+            features=features,
+            relevance=table["relevance"].to_numpy(),
+            position_bias=position_bias_of(truth),
+            log=log,
+            prior=prior,
         )
-    truth = json.loads((folder / TRUTH).read_text(encoding="utf-8"))
-    if truth["schema_version"] != SCHEMA_VERSION:
-        raise InputError(
-            f"{folder / TRUTH} has schema version {truth['schema_version']}, and this release "
-            f"reads version {SCHEMA_VERSION}. Simulate the world again from its settings."
-        )
-    table = pq.read_table(folder / "relevance.parquet")
-    features = _read_features(folder / "features.parquet")
-    if "label" in table.column_names:
-        keys = features.keys.append_column("label", table["label"])
-        features = FeatureTable(keys, features.names, features.matrix)
-    prior = None
-    if "alpha" in table.column_names:
-        prior = Beta(table["alpha"].to_numpy(), table["beta"].to_numpy())
-    return World(
-        settings=WorldSettings.from_dict(truth["settings"]),
-        features=features,
-        relevance=table["relevance"].to_numpy(),
-        position_bias=np.array(truth["position_bias"]),
-        log=pq.read_table(folder / "clicks.parquet"),
-        prior=prior,
-    )
 
 
-def _may_be_replaced(folder: Path) -> bool:
-    """Whether nothing is lost by replacing what stands there: a world, or an empty folder."""
-    return folder.is_dir() and ((folder / TRUTH).is_file() or not any(folder.iterdir()))
+def read_truth_file(folder: Path) -> dict[str, Any]:
+    """What truth.json says, as it was written."""
+    path = folder / TRUTH
+    if not path.is_file():
+        raise InputError(f"{folder} is not a simulated world: it has no {TRUTH}. {GIVE}")
+    with reading(path, MEND):
+        truth = from_json(path.read_bytes())
+        if not isinstance(truth, dict):
+            raise ValueError("it holds no JSON object")
+        version = get(truth, "schema_version", int)
+    if version != SCHEMA_VERSION:
+        raise InputError(
+            f"{path} has schema version {version}, and this release reads version "
+            f"{SCHEMA_VERSION}. Simulate the world again from its settings."
+        )
+    with reading(path, MEND):
+        check_record(truth)
+        if truth.get("format") != FORMAT:
+            raise ValueError("it is not the truth of a simulated world")
+    return truth
+
+
+@contextmanager
+def world_file(folder: Path, truth: Mapping[str, Any], name: str) -> Iterator[Path]:
+    """A file of a world to read within the block, as it was written."""
+    path = folder / name
+    if not path.is_file():
+        raise InputError(f"the simulated world {folder} lacks the file {name}. {MEND}")
+    with reading(path, MEND):
+        check_file(path, truth)
+        yield path
+
+
+def position_bias_of(truth: Mapping[str, Any]) -> np.ndarray:
+    """(positions,) the position bias that truth.json states."""
+    bias = get(truth, "position_bias", list)
+    if not bias or not all(type(value) in (int, float) for value in bias):
+        raise ValueError("its position bias is not a list of numbers")
+    return np.array(bias, float)
 
 
 def _truth(world: World) -> dict[str, Any]:
     """What truth.json says; nothing that differs between two runs of one seed."""
     return {
+        "format": FORMAT,
         "schema_version": SCHEMA_VERSION,
         "pages": world.pages,
         "pairs": len(world.features),

@@ -76,7 +76,7 @@ class World:
         return read_log(self.log, features=self.features, **options)
 
     def save(self, folder: str | Path) -> None:
-        """Write the world into a folder, replacing only a world (see `simulate.storage`)."""
+        """Write the world into a folder; only a world that `save` wrote is replaced."""
         from epiclick.simulate.storage import save_world
 
         save_world(self, Path(folder))

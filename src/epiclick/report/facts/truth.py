@@ -1,6 +1,5 @@
 """The truth of a simulated world, to hold a model's intervals against."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,11 +7,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from epiclick.data.damage import reading
 from epiclick.data.matching import locate_rows
 from epiclick.data.nearest_path import did_you_mean_path
 from epiclick.errors import InputError
+from epiclick.simulate.storage import (
+    MEND,
+    RELEVANCE,
+    TRUTH,
+    position_bias_of,
+    read_truth_file,
+    world_file,
+)
 
-FILES = ("truth.json", "relevance.parquet")
+FILES = (TRUTH, RELEVANCE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,13 +71,10 @@ def read_truth(folder: str | Path) -> Truth:
             f"--truth {folder} is no simulated world: it has no {' and no '.join(missing)}. Give "
             "the folder that `epiclick simulate --out` wrote"
         )
-    try:
-        stored = json.loads((folder / FILES[0]).read_text(encoding="utf-8"))
-        bias = np.array(stored["position_bias"], float)
-        table = pq.read_table(folder / FILES[1], columns=["query_id", "doc_id", "relevance"])
+    truth = read_truth_file(folder)
+    with world_file(folder, truth, RELEVANCE) as path:
+        table = pq.read_table(path, columns=["query_id", "doc_id", "relevance"], partitioning=None)
         relevance = table["relevance"].to_numpy().astype(float)
-    except (KeyError, TypeError, ValueError, OSError) as error:
-        raise InputError(f"--truth {folder} cannot be read: {error}. Simulate it again") from error
-    if bias.ndim != 1 or not len(bias):
-        raise InputError(f"--truth {folder}: its position bias is not a list of numbers")
+    with reading(folder / TRUTH, MEND):
+        bias = position_bias_of(truth)
     return Truth(bias, table.select(["query_id", "doc_id"]), relevance)
