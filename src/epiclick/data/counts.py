@@ -309,13 +309,9 @@ class ClickCounts:
 
     @classmethod
     def from_parquet(cls, path: str | Path) -> "ClickCounts":
-        """Read counts written by `to_parquet`."""
+        """Read counts written by `to_parquet`; InputError where the file is damaged or foreign."""
         note = CountsNote.of(path)
         if note is None:
             raise InputError(f"{path} was not written by epiclick; read it with read_log")
-        return cls.from_table(
-            pq.read_table(path).replace_schema_metadata(None),
-            context=note.context,
-            pages=note.pages,
-            options=note.options,
-        )
+        rows = note.read_rows(path)
+        return cls.from_table(rows, context=note.context, pages=note.pages, options=note.options)

@@ -1,18 +1,32 @@
-"""What a Parquet file of counts says about itself beside its rows."""
+"""Metadata of a Parquet file of counts: what the rows do not say, and checksums of both."""
 
+import hashlib
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from epiclick.data.arrays import as_array
+from epiclick.data.checksums import CHANGED, check_record, with_digest
+from epiclick.data.damage import damaged, reading
 from epiclick.data.log import LogOptions
+from epiclick.data.stored_json import from_json, get, texts
 from epiclick.errors import InputError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""Version 1 had no checksums."""
+
 KEY = b"epiclick"
+FIELD_ID = b"PARQUET:field_id"
+OWN_FIELD_ID = 0x65706900
+"""Ids of our columns begin here: a file that lost its metadata still shows whose it is."""
+
+MEND = "Copy it again from where it was written, or count the log again."
 
 
 @dataclass(frozen=True)
@@ -23,26 +37,104 @@ class CountsNote:
         context: the context columns.
         pages: number of pages counted, None where the log did not tell.
         options: how the log was read.
+        rows: digest of the rows.
     """
 
     context: tuple[str, ...]
     pages: int | None
     options: LogOptions
+    rows: str = ""
 
     def attach(self, table: pa.Table) -> pa.Table:
-        """The table with this note in its schema."""
-        record = {"schema_version": SCHEMA_VERSION, **asdict(self)}
-        record["options"] = self.options.to_dict()
-        return table.replace_schema_metadata({KEY: json.dumps(record)})
+        """The table with this note and the digest of its rows in its schema."""
+        record = with_digest(
+            {
+                "schema_version": SCHEMA_VERSION,
+                "context": list(self.context),
+                "pages": self.pages,
+                "options": self.options.to_dict(),
+                "rows": digest_rows(table),
+            }
+        )
+        fields = [
+            field.with_metadata({FIELD_ID: str(OWN_FIELD_ID + i)})
+            for i, field in enumerate(table.schema)
+        ]
+        return table.cast(pa.schema(fields, {KEY: json.dumps(record)}))
 
     @classmethod
     def of(cls, path: str | Path) -> Self | None:
-        """The note in a Parquet file, None if it has none."""
-        text = (pq.read_schema(path).metadata or {}).get(KEY)
-        if text is None:
+        """The note in a Parquet file, as it was written; None if the file is not one of ours."""
+        path = Path(path)
+        with reading(path, MEND):
+            metadata = pq.read_metadata(path).metadata or {}
+        if KEY not in metadata:
+            if _has_own_ids(path):
+                raise damaged(path, "its metadata are lost", MEND)
             return None
-        record = json.loads(text)
-        if record["schema_version"] > SCHEMA_VERSION:
+        with reading(path, MEND):
+            record = from_json(metadata[KEY])
+            version = get(record, "schema_version", int)
+        if version > SCHEMA_VERSION:
             raise InputError(f"{path} was written by a newer epiclick; upgrade to read it")
-        options = LogOptions.from_dict(record["options"])
-        return cls(tuple(record["context"]), record["pages"], options)
+        if version < SCHEMA_VERSION:
+            raise InputError(
+                f"{path} was written by an epiclick whose files had no checksums; count the log "
+                "again"
+            )
+        with reading(path, MEND):
+            check_record(record)
+            return cls(
+                texts(record, "context"),
+                get(record, "pages", int, type(None)),
+                LogOptions.from_dict(get(record, "options", dict)),
+                get(record, "rows", str),
+            )
+
+    def read_rows(self, path: str | Path) -> pa.Table:
+        """The rows of the file that holds this note, as they were written."""
+        with reading(Path(path), MEND):
+            table = pq.read_table(path, partitioning=None)
+            if digest_rows(table) != self.rows:
+                raise ValueError(CHANGED)
+        return table.replace_schema_metadata(None)
+
+
+def digest_rows(table: pa.Table) -> str:
+    """A digest of names and values of all columns, however they are laid out in memory."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name in table.column_names:
+        digest.update(f"{name}\0{len(table)}\0".encode())
+        for content in _content(table[name]):
+            digest.update(content)
+    return digest.hexdigest()
+
+
+def _content(column: pa.ChunkedArray) -> Iterator[Any]:
+    """Kind and values of a column as bytes."""
+    values = as_array(column)
+    if values.null_count == 0 and values.type == pa.int64():
+        yield b"integers"
+        yield np.ascontiguousarray(values.to_numpy())
+    elif values.null_count == 0 and values.type == pa.large_string() and len(values):
+        _, offsets, text = values.buffers()
+        ends = np.frombuffer(offsets, np.int64)[values.offset : values.offset + len(values) + 1]
+        yield b"text"
+        yield np.ascontiguousarray(ends - ends[0])
+        yield np.frombuffer(text or b"", np.uint8)[ends[0] : ends[-1]]
+    else:
+        # contexts and parts of other types have few values
+        encoded = values.dictionary_encode()
+        yield repr(encoded.dictionary.to_pylist()).encode()
+        yield np.ascontiguousarray(encoded.indices.fill_null(-1).to_numpy())
+
+
+def _has_own_ids(path: Path) -> bool:
+    """Whether columns of a file have ids that only we give."""
+    try:
+        fields = pq.read_schema(path)
+    except (OSError, ValueError, pa.ArrowException):
+        return False  # whose file it is cannot be seen; whoever reads its rows reports the damage
+    ids = [(field.metadata or {}).get(FIELD_ID, b"") for field in fields]
+    own = range(OWN_FIELD_ID, OWN_FIELD_ID + len(ids))
+    return any(each.isdigit() and int(each) in own for each in ids)

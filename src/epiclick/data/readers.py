@@ -238,14 +238,18 @@ def counts_files(source: Any) -> list[tuple[Path, CountsNote]]:
     paths = [source] if isinstance(source, str | Path) else source
     if not isinstance(paths, Sequence) or not all(isinstance(p, str | Path) for p in paths):
         return []
-    notes = []
+    notes, others = [], False
     for file in find_files(paths):
-        if kind_of(file) != "Parquet" or damage(file, "Parquet") is not None:
-            return []
-        note = CountsNote.of(file)
+        readable = kind_of(file) == "Parquet" and damage(file, "Parquet") is None
+        note = CountsNote.of(file) if readable else None
         if note is None:
-            return []
-        notes.append((file, note))
+            others = True  # a damaged file too: whoever opens it as a log reports that
+        else:
+            notes.append((file, note))
+    if others:
+        for file, note in notes:
+            note.read_rows(file)  # no damage is read as a log
+        return []
     return notes
 
 
