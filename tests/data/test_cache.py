@@ -125,7 +125,7 @@ def test_a_damaged_entry_is_built_anew(source: Path, folder: Path, name: str, da
     if damage == "gone":
         file.unlink()
     else:
-        changed = {"cut": content[:-1], "empty": b"", "noise": b"\xff" * len(content)}
+        changed = {"cut": content[:-2], "empty": b"", "noise": b"\xff" * len(content)}
         file.write_bytes(changed[damage])
     np.testing.assert_array_equal(reader.read().matrix[:, 0], [1, 2, 3])
     assert reader.times == 2

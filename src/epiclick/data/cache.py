@@ -18,12 +18,17 @@ import numpy as np
 import pyarrow as pa
 
 from epiclick.data.atomic import folder_aside
+from epiclick.data.checksums import check_blocks, check_record, listed_blocks, to_json
+from epiclick.data.damage import MALFORMED
+from epiclick.data.replacing import named
+from epiclick.data.stored_json import from_json, get
 from epiclick.errors import InputError, InputWarning
 
-FORMAT = 1  # raise it whenever the same file would be stored differently
+FORMAT = 2  # raise it whenever the same file would be stored differently
 ABANDONED = 24 * 3600  # seconds after which a half-written entry belongs to a killed process
 DIGITS = 20
 DIGEST = "[0-9a-f]" * DIGITS  # as a glob: only folders named like ours are ever removed
+MATRIX, KEYS, META = "matrix.npy", "keys.arrow", "meta.json"
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,11 +73,15 @@ def stored(
         entry = folder / f"{_digest([source, dict(options)])}-{_digest([FORMAT, state])}"
         if (found := _find(entry)) is not None:
             return found
-        if _writable(folder):
+        foreign = _foreign(entry)
+        if not foreign and _writable(folder):
             return _build_entry(entry, files, state, build)
+        why = f"the cache folder {folder} cannot be written"
+        if foreign:
+            why = f"{entry} in the cache holds {named(foreign)}, which is not the cache's"
         warnings.warn(
-            f"the cache folder {folder} cannot be written, so {source} will be parsed again at the "
-            "next start. Set EPICLICK_CACHE to a folder that can.",
+            f"{why}, so {source} will be parsed again at the next start. Set EPICLICK_CACHE to a "
+            "folder that can be written.",
             InputWarning,
             stacklevel=3,
         )
@@ -80,10 +89,11 @@ def stored(
 
 
 def write_entry(folder: Path, keys: pa.Table, meta: Mapping[str, Any]) -> None:
-    """Complete an entry whose `matrix.npy` is written: the keys and the notes beside it."""
-    with pa.ipc.new_file(str(folder / "keys.arrow"), keys.schema) as writer:
+    """Complete an entry whose `matrix.npy` is written: keys, notes and the checksums of all."""
+    with pa.ipc.new_file(str(folder / KEYS), keys.schema) as writer:
         writer.write_table(keys)
-    (folder / "meta.json").write_text(json.dumps(meta), encoding="utf-8")
+    record = {"meta": dict(meta), "files": listed_blocks([folder / MATRIX, folder / KEYS])}
+    (folder / META).write_bytes(to_json(record))
 
 
 class MatrixWriter:
@@ -123,23 +133,42 @@ class MatrixWriter:
         np.lib.format.write_array_header_1_0(self._file, header)
 
 
-def _open(folder: Path) -> Stored:
-    """Map the entry in a folder into memory."""
-    meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
-    matrix = np.load(folder / "matrix.npy", mmap_mode="r", allow_pickle=False)
-    with pa.memory_map(str(folder / "keys.arrow")) as file:
+def _open(folder: Path, *, check: bool = True) -> Stored:
+    """Map the entry in a folder into memory, once its checksums are found to be right.
+
+    Nothing is made of a file before: a damaged header could claim any size.
+    """
+    record = from_json((folder / META).read_bytes())
+    if check:
+        check_record(record)
+        for name in (MATRIX, KEYS):
+            check_blocks(folder / name, record)
+    matrix = np.load(folder / MATRIX, mmap_mode="r", allow_pickle=False)
+    with pa.memory_map(str(folder / KEYS)) as file:
         keys = pa.ipc.open_file(file).read_all()
     if len(matrix) != len(keys):
         raise ValueError(f"{folder} has {len(keys)} keys for {len(matrix)} feature vectors")
-    return Stored(keys, matrix, meta)
+    return Stored(keys, matrix, get(record, "meta", dict))
 
 
 def _find(folder: Path) -> Stored | None:
     """The entry in a folder, or None if it is not there or damaged, so that it is built anew."""
     try:
         return _open(folder)
-    except (OSError, ValueError, EOFError, pa.ArrowException):
+    except (OSError, EOFError, *MALFORMED):
         return None
+
+
+def _foreign(folder: Path) -> list[str]:
+    """What stands in an entry's place and is not of an entry."""
+    if not folder.is_dir() or folder.is_symlink():
+        return [folder.name] if os.path.lexists(folder) else []
+    own = [folder / name for name in (MATRIX, KEYS, META)]
+    return sorted(
+        entry.name
+        for entry in folder.iterdir()
+        if entry not in own or entry.is_symlink() or not entry.is_file()
+    )
 
 
 def _build_entry(
@@ -156,12 +185,12 @@ def _build_entry(
         raise
     source = entry.name.split("-")[0]
     for other in entry.parent.glob(f"{source}-{DIGEST}"):
-        if other != entry:
+        if other != entry and not _foreign(other):
             shutil.rmtree(other, ignore_errors=True)
     for other in entry.parent.glob(f".{DIGEST}-{DIGEST}.*"):
         if other.is_dir() and time.time() - other.stat().st_mtime > ABANDONED:
             shutil.rmtree(other, ignore_errors=True)
-    return _open(entry)
+    return _open(entry, check=False)
 
 
 def _build_temporary(
@@ -171,7 +200,7 @@ def _build_temporary(
     folder = Path(tempfile.mkdtemp(prefix="epiclick-"))
     try:
         _run(build, folder, files, state)
-        found = _open(folder)
+        found = _open(folder, check=False)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
