@@ -65,6 +65,14 @@ def test_damage_is_refused_or_harmless_where_a_log_is_read(
     assert refused > 100
 
 
+def test_a_column_whose_name_is_no_text_is_refused(by_text: ClickCounts, tmp_path: Path) -> None:
+    file = tmp_path / "c.parquet"
+    by_text.to_parquet(file)
+    file.write_bytes(file.read_bytes().replace(b"query_id", b"\xf1uery_id"))
+    with pytest.raises(InputError, match=r"c\.parquet is damaged"):
+        read_log(file)
+
+
 def test_a_flip_beside_a_file_of_somebody_else_is_found(
     small_log: pd.DataFrame, tmp_path: Path
 ) -> None:

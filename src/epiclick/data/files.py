@@ -89,7 +89,7 @@ def damage(file: Path, kind: str) -> Problem | None:
             opened = gzip.open if is_zipped(file) else open
             with opened(file, "rb") as stream:
                 return _encoding_problem(file, stream)
-    except (pa.ArrowInvalid, EOFError, gzip.BadGzipFile, zlib.error, OSError) as error:
+    except (pa.ArrowException, UnicodeError, EOFError, zlib.error, OSError) as error:
         reason = str(error).split("\n")[0].rstrip(".")
         return Problem(
             f"{file} is damaged or cut off ({reason})", remedy="Copy or write it again, whole."
