@@ -113,3 +113,15 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     refused = epiclick("calibrate")
     assert refused.code == 2
     assert "pip install 'epiclick[calibration]'" in refused.err
+
+
+@pytest.mark.parametrize("name", ["calibration.json", "calibration.md", "control.png"])
+def test_a_file_of_the_user_is_not_replaced(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / name).write_text("mine")
+    monkeypatch.setattr(runner, "calibrate", lambda *_, **__: pytest.fail("work began"))
+    refused = epiclick("calibrate", *QUICK, "--out", tmp_path)
+    assert refused.code == 2
+    assert f"holds {name}, which epiclick calibrate did not write" in refused.err
+    assert (tmp_path / name).read_text() == "mine"

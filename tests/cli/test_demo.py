@@ -119,6 +119,22 @@ def test_a_program_gets_one_object_and_other_files_stay(made: tuple[Path, Done])
     (folder / "notes.txt").unlink()
 
 
+@pytest.mark.parametrize("name", ["world", "model", "ranker"])
+def test_files_of_the_user_within_stay_and_no_step_begins(
+    made: tuple[Path, Done], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, _ = made
+    mine = folder / name / "notes.txt"
+    mine.write_text("mine")
+    monkeypatch.setattr(verb, "run", lambda *_, **__: pytest.fail("a step began"))
+    done = epiclick("demo", *SMALL)
+    assert done.code == 2
+    assert f"demo/{name} holds a" in done.err
+    assert "but also notes.txt" in done.err
+    assert mine.read_text() == "mine"
+    mine.unlink()
+
+
 @pytest.fixture
 def two_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only a world and its counts."""

@@ -117,8 +117,7 @@ def test_warnings_are_told_as_notes_and_kept_for_programs(world: Path, tmp_path:
     assert "epiclick: warning: " in done.err
     assert "queries of the validation set are in the training set too" in done.err
     assert "of the validation log" in done.out
-    # the model that stands there is replaced
-    record = epiclick(*given, "--json").record
+    record = epiclick(*given, "--overwrite", "--json").record
     assert "queries of the validation set are in the training set too" in record["warnings"][0]
     assert record["trained_on"]["pairs"] == record["pairs"]
     assert [p.name for p in tmp_path.iterdir()] == ["model"]
@@ -130,6 +129,7 @@ def test_a_model_can_start_from_another_and_take_its_place(
     model = tmp_path / "model"
     shutil.copytree(marginal[0], model)
     given = ["--features", world / "features.parquet", *TRAINING, "--init", model, "--out", model]
+    given.append("--overwrite")
     assert epiclick("fit", world / "early.parquet", *given).code == 0
     before, after = load(marginal[0]).history_, load(model).history_
     # the same seed starts a new model in the same place
@@ -209,6 +209,32 @@ def test_out_is_refused_before_training(
     assert words in done.err
     after = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     assert after == before
+
+
+@pytest.mark.parametrize("arguments", [[], ["--resume"], ["--init", "MODEL"]], ids=str)
+def test_a_model_is_replaced_only_where_that_is_asked_for(
+    arguments: list[str],
+    world: Path,
+    marginal: tuple[Path, Done],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(marginal[0], model)
+    (tmp_path / "model.checkpoint").write_bytes(b"a run that was stopped")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    monkeypatch.setattr("epiclick.data.readers.count_log", lambda *_: pytest.fail("a log was read"))
+    given = [model if each == "MODEL" else each for each in arguments]
+    done = epiclick("fit", world / "early.parquet", "--out", model, *given)
+    assert done.code == 2
+    assert "holds a model; give --overwrite to replace it, or name another folder" in done.err
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    # nothing but a model is replaced, whatever is asked for
+    (model / "notes.txt").write_text("mine")
+    done = epiclick("fit", world / "early.parquet", "--out", model, *given, "--overwrite")
+    assert done.code == 2
+    assert "but also notes.txt" in done.err
+    assert (model / "notes.txt").read_text() == "mine"
 
 
 def test_a_log_inside_the_model_is_not_deleted_with_it(

@@ -139,3 +139,13 @@ def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     refused = epiclick("reproduce", "--out", tmp_path)
     assert refused.code == 2
     assert "pip install 'epiclick[paper]'" in refused.err
+
+
+@pytest.mark.parametrize("name", ["report.html", "claims.md", "results.parquet", "figures"])
+def test_a_file_of_the_user_is_not_replaced(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("mine")
+    refused = epiclick(*CALL, *METHODS, "--out", tmp_path)
+    assert refused.code == 2
+    assert f"holds {name}, which epiclick reproduce did not write" in refused.err
+    assert (tmp_path / name).read_text() == "mine"
+    assert len(list(tmp_path.iterdir())) == 1

@@ -19,10 +19,12 @@ from epiclick.models.relevance import init_relevance
 from epiclick.training.batches import Shapes
 from epiclick.training.checkpoint import Checkpoint, digest_counts
 from epiclick.training.inputs import fit_scaler
-from epiclick.training.loop import State, Training
+from epiclick.training.loop import Epoch, State, Training
 from epiclick.training.objective import EpistemicObjective, PointwiseObjective
 from epiclick.training.pairset import PairSet
 from epiclick.training.settings import TrainingSettings
+
+from ..damaging import assert_damage_is_found
 
 SETTINGS = TrainingSettings(
     epochs=6,
@@ -209,6 +211,26 @@ def test_a_damaged_checkpoint_is_told(make: Make, tmp_path: Path, damage: str) -
         path.unlink()
     with pytest.raises(InputError, match="start anew"):
         Checkpoint(path, {}).load(start)
+
+
+def test_no_flip_or_cut_of_a_checkpoint_is_read_as_another_state(
+    make: Make, tmp_path: Path
+) -> None:
+    start = make().start()
+    row = Epoch(1, -0.5, None, 0, 0.25)
+    kept = replace(start, best_epochs=(1,), best_validations=(-np.inf,), history=(row,))
+    checkpoint = Checkpoint(tmp_path / "run", {"log": "a"})
+    checkpoint.keep(kept, True)
+
+    def check() -> None:
+        found = checkpoint.load(start)
+        assert_same(found, kept)
+        assert found.history == kept.history
+        assert found.best_epochs == kept.best_epochs
+        assert found.best_validations == kept.best_validations
+
+    refused, _ = assert_damage_is_found(tmp_path / "run", check)
+    assert refused > 250
 
 
 def test_a_full_disk_leaves_the_earlier_checkpoint(

@@ -4,12 +4,15 @@ A file is named after everything it depends on, so that a run that was stopped g
 and results of other settings are never taken for its own.
 """
 
+import io
 import json
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -18,6 +21,8 @@ from epiclick.calibration.families import UNSEEN, Family
 from epiclick.calibration.methods import Method
 from epiclick.calibration.worlds import DAILY_CONFIDENCE, DAYS, ONE_BETA, world_seed
 from epiclick.data.atomic import written_aside
+from epiclick.data.checksums import with_trailer, without_trailer
+from epiclick.data.damage import reading
 
 PARTS = tuple(field.name for field in fields(Answers))
 
@@ -65,13 +70,24 @@ def save_answers(answers: Mapping[str, Answers], path: Path) -> None:
         for kept in [replace(given, draws=given.draws[:KEPT])]
         for part in PARTS
     }
-    with written_aside(path) as aside, aside.open("wb") as file:
-        np.savez_compressed(file, **arrays)
+    archive = io.BytesIO()
+    np.savez_compressed(archive, **arrays)
+    with written_aside(path) as aside:
+        aside.write_bytes(with_trailer(archive.getvalue()))
 
 
 def load_answers(path: Path) -> dict[str, Answers]:
-    """Read back what `save_answers` wrote."""
-    with np.load(path, allow_pickle=False) as arrays:
+    """Read back what `save_answers` wrote; InputError where the file is damaged."""
+    with reading(path, "Delete it and give the same command again to do this world anew."):
+        content = without_trailer(path.read_bytes())
+        try:
+            return _answers(content)
+        except (BadZipFile, EOFError, RuntimeError, zlib.error) as error:
+            raise ValueError(str(error)) from error
+
+
+def _answers(content: bytes) -> dict[str, Answers]:
+    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
         names = dict.fromkeys(key.split("/")[0] for key in arrays.files)
         return {
             name: Answers(**{part: arrays[f"{name}/{part}"].astype(np.float64) for part in PARTS})

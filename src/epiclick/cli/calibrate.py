@@ -7,7 +7,7 @@ import typer
 
 from epiclick.cli.commas import names_in
 from epiclick.cli.extras import check_extra
-from epiclick.cli.out_file import check_folder
+from epiclick.cli.out_file import check_folder, check_taken
 from epiclick.cli.output import AsJson, Quiet, note, print_json, print_table
 from epiclick.cli.telling import kept_when_stopped, known, number, print_text, told_warnings
 
@@ -47,9 +47,16 @@ def calibrate(
     Example: epiclick calibrate --worlds 60 --families well-specified --out calibration
     """
     check_extra("calibrate", ("scoringrules", "matplotlib"), "calibration")
+    from epiclick.calibration.runner import WORLDS
+    from epiclick.calibration.runner import calibrate as run
+
     if out is not None:
         check_folder(out)
-    from epiclick.calibration.runner import calibrate as run
+        end = _suffix(shrink)
+        names = [f"calibration{end}.json", f"calibration{end}.md", f"own-prior{end}.png"]
+        names += [f"{method}{end}.png" for method in names_in(methods)]
+        begun = any((out / WORLDS).glob("*/*/*.npz"))
+        check_taken(out, names, "calibrate", begun=begun)
 
     silent = quiet or as_json
     kept = "nothing is kept; with --out FOLDER, worlds that are done would be"
@@ -73,7 +80,7 @@ def calibrate(
         return
     show(table)
     if out is not None:
-        name = f"calibration{_suffix(table)}"
+        name = f"calibration{_suffix(table.shrink)}"
         note(f"written to {out}: {name}.json, {name}.md, figures", quiet=quiet)
 
 
@@ -87,19 +94,19 @@ def write(table: "CalibrationTable", out: Path) -> None:
 
     record = {"schema_version": SCHEMA_VERSION, **known(table.to_dict())}
     for name, text in (
-        (f"calibration{_suffix(table)}.json", json.dumps(record, indent=1) + "\n"),
-        (f"calibration{_suffix(table)}.md", table.to_markdown()),
+        (f"calibration{_suffix(table.shrink)}.json", json.dumps(record, indent=1) + "\n"),
+        (f"calibration{_suffix(table.shrink)}.md", table.to_markdown()),
     ):
         with written_aside(out / name) as aside:
             aside.write_text(text, encoding="utf-8")
     for method in dict.fromkeys(row.method for row in table.rows):
-        draw_calibration(table, method, out / f"{method}{_suffix(table)}.png")
+        draw_calibration(table, method, out / f"{method}{_suffix(table.shrink)}.png")
     if table.own_prior:
-        draw_own_prior(table, out / f"own-prior{_suffix(table)}.png")
+        draw_own_prior(table, out / f"own-prior{_suffix(table.shrink)}.png")
 
 
-def _suffix(table: "CalibrationTable") -> str:
-    return "" if table.shrink == 1 else f"-x{table.shrink:g}"
+def _suffix(shrink: float) -> str:
+    return "" if shrink == 1 else f"-x{shrink:g}"
 
 
 def show(table: "CalibrationTable") -> None:

@@ -79,15 +79,21 @@ def demo(
 def prepare(out: Path, steps: Sequence[Step]) -> None:
     """Make the folder, with a script of the commands in it; refuse one that holds other things."""
     from epiclick.data.atomic import written_aside
+    from epiclick.data.replacing import check_replaceable, named
+    from epiclick.models.seal import MODEL
+    from epiclick.simulate.storage import WORLD
 
     script = out / SCRIPT
     check_folder(out)
     ours = script.is_file() and script.read_bytes().startswith(MADE_BY.encode())
     if out.is_dir() and any(out.iterdir()) and not ours:
         raise InputError(
-            f"--out {out} holds files that epiclick demo did not write, and is left as it is; name "
+            f"--out {out} holds files that epiclick demo did not write "
+            f"({named(sorted(entry.name for entry in out.iterdir()))}), and is left as it is; name "
             "a new folder, or remove this one first"
         )
+    for name, kind in (("world", WORLD), ("model", MODEL), ("ranker", MODEL)):
+        check_replaceable(out / name, kind)
     try:
         with written_aside(script) as aside:
             aside.write_text(script_of(steps), encoding="utf-8")

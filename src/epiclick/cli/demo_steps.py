@@ -52,6 +52,7 @@ def steps_of(out: Path, sizes: Sizes, epochs: int | None = None) -> tuple[Step, 
     clicks, features = world / "clicks.parquet", world / "features.parquet"
     this_month = f"page_id >= {sizes.pages // 2}"
     learning = ["--seed", sizes.seed, *([] if epochs is None else ["--epochs", epochs])]
+    learning.append("--overwrite")  # so that all commands can be given again
     rankings = [
         *("--ranking", f"live={clicks}", "--ranking", f"learned={run}"),
         *("--ranking", f"f1={features}:f1", "--depth", 5),

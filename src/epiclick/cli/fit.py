@@ -48,6 +48,9 @@ def fit(
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the pairs, at most.")] = None,
     seed: Annotated[int | None, typer.Option(help="Same seed, same model.")] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the model that --out holds.")
+    ] = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with a run that was stopped.")
     ] = False,
@@ -135,7 +138,7 @@ def fit(
         settings["patience"] = patience or None
     model = make_model(estimator, settings)
     also_read = [path for path in (features, position_bias) if path]
-    check_model_out(out, [*log, *(valid or []), *also_read], init)
+    check_model_out(out, [*log, *(valid or []), *also_read], init, overwrite=overwrite)
     checkpoint = find_checkpoint(out, resume=resume, quiet=silent)
 
     with told_warnings(quiet=silent) as warnings:

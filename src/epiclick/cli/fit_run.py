@@ -14,10 +14,13 @@ if TYPE_CHECKING:
     from epiclick.pbm import PositionBasedModel
 
 
-def check_model_out(out: Path, inputs: Sequence[str], init: Path | None) -> None:
+def check_model_out(
+    out: Path, inputs: Sequence[str], init: Path | None, *, overwrite: bool
+) -> None:
     """Refuse, before any work, a folder that cannot be written, or what is read there would harm.
 
-    A model may take the place of the one it starts from: that is read before, and replaced whole.
+    A model is replaced only where that is asked for, also by one that starts from it: the model to
+    start from is read before, and replaced whole.
     """
     from epiclick.data.files import find_files
     from epiclick.models.storage import check_replaceable
@@ -32,7 +35,10 @@ def check_model_out(out: Path, inputs: Sequence[str], init: Path | None) -> None
     for folder in folders:
         if place.is_relative_to(folder):
             raise InputError(f"--out {out} lies in {folder}, which is read; name another place")
-    check_replaceable(out)
+    if check_replaceable(out) and not overwrite:
+        raise InputError(
+            f"--out {out} holds a model; give --overwrite to replace it, or name another folder"
+        )
     check_writable(out)
 
 

@@ -23,6 +23,25 @@ def check_folder(out: Path) -> None:
     check_writable(out / "file")
 
 
+def check_taken(out: Path, names: Sequence[str], verb: str, *, begun: bool) -> None:
+    """Refuse to replace files in a folder that this verb has not begun; others there stay.
+
+    Args:
+        out: the folder.
+        names: what is to be written into it.
+        verb: who writes.
+        begun: whether the folder shows that the verb has written there before.
+    """
+    taken = [name for name in names if os.path.lexists(out / name)]
+    if taken and not begun:
+        from epiclick.data.replacing import named
+
+        raise InputError(
+            f"--out {out} holds {named(taken)}, which epiclick {verb} did not write, and is left "
+            "as it is; name a new folder, or move what is there elsewhere"
+        )
+
+
 def check_file(
     out: Path, suffixes: Sequence[str], called: str, example: str, inputs: Sequence[str] = ()
 ) -> None:

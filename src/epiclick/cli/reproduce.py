@@ -9,7 +9,7 @@ import typer
 
 from epiclick.cli.commas import names_in
 from epiclick.cli.extras import check_extra
-from epiclick.cli.out_file import check_folder
+from epiclick.cli.out_file import check_folder, check_taken
 from epiclick.cli.output import AsJson, Quiet, note, print_json, print_table
 from epiclick.cli.telling import kept_when_stopped, known, print_text, told_warnings
 from epiclick.errors import InputError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from epiclick.paper.tuning import Tuned
 
 Dataset = Literal["synthetic", "mslr", "istella", "letor"]
-FIGURES, CLAIMS, TABLE = "figures", "claims.json", "claims.md"
+FIGURES, CLAIMS, TABLE, PAGE = "figures", "claims.json", "claims.md", "report.html"
 
 
 def reproduce(
@@ -81,13 +81,21 @@ def reproduce(
     """
     check_extra("reproduce", ("matplotlib",), "paper")
     check_folder(out)
-    from epiclick.paper.cells import Share
+    from epiclick.paper.cells import SETTINGS, Share
+    from epiclick.paper.files import CELLS
     from epiclick.paper.presets import choose_preset, with_rates
+    from epiclick.paper.reproduce import RESULTS
     from epiclick.paper.reproduce import reproduce as run
-    from epiclick.paper.tuning import RATES
+    from epiclick.paper.tuning import RATES, TRIED, TUNING
     from epiclick.paper.tuning import tune as try_rates
     from epiclick.paper.variants import choose_methods
 
+    if tune:
+        begun = (out / TUNING).is_dir() or ((out / RATES).exists() and (out / TRIED).exists())
+        check_taken(out, (RATES, TRIED), "reproduce --tune", begun=begun)
+    else:
+        names = (CELLS, RESULTS, CLAIMS, TABLE, FIGURES, PAGE)
+        check_taken(out, names, "reproduce", begun=(out / SETTINGS).is_file())
     begin = choose_preset(preset)
     settings = replace(
         begin,
@@ -130,7 +138,7 @@ def reproduce(
         note(f"this share is done; others are not yet. Merge with --out {out}", quiet=quiet)
         return
     show_claims(claims)
-    note(f"written to {out}: report.html, {FIGURES}, results.parquet, {CLAIMS}", quiet=quiet)
+    note(f"written to {out}: {PAGE}, {FIGURES}, results.parquet, {CLAIMS}", quiet=quiet)
 
 
 def write_report(results: "Results", out: Path) -> list["Claim"]:

@@ -12,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from epiclick.data.stored_json import get
 from epiclick.processes import available_cores
 
@@ -26,6 +28,16 @@ MOST_THREADS = 4  # memory is not faster
 def digest_of(content: bytes) -> str:
     """The digest of some bytes: BLAKE2b of 128 bits."""
     return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def digest_arrays(arrays: Mapping[str, np.ndarray]) -> str:
+    """The digest of arrays with their names, types and shapes."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name in sorted(arrays):
+        array = np.asarray(arrays[name], order="C")
+        digest.update(f"{name}\0{array.dtype.str}\0{array.shape}\0".encode())
+        digest.update(array.reshape(-1).view(np.uint8))
+    return digest.hexdigest()
 
 
 # A record that holds its own digest
@@ -106,6 +118,27 @@ def _file_digest(path: Path) -> str:
         while block := file.read(CHUNK):
             digest.update(block)
     return digest.hexdigest()
+
+
+# A file that ends with the digest of what comes before
+
+TRAILER = b"epiclick-blake2b:"
+
+
+def with_trailer(content: bytes) -> bytes:
+    """Content with its digest at the end, where readers of archives do not mind it."""
+    return content + TRAILER + digest_of(content).encode()
+
+
+def without_trailer(content: bytes) -> bytes:
+    """Content as it was before its digest was added; as it is where there is none."""
+    length = len(TRAILER) + 32
+    before, end = content[:-length], content[-length:]
+    if not end.startswith(TRAILER):
+        return content
+    if end[len(TRAILER) :] != digest_of(before).encode():
+        raise ValueError(CHANGED)
+    return before
 
 
 # Large files that are opened often

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from epiclick.data.atomic import written_aside
 from epiclick.errors import InputError
 from epiclick.paper.files import CellFiles
+from epiclick.paper.record import read_rows
 from epiclick.paper.results import SCHEMA, Cost, Results, sorted_table
 from epiclick.paper.settings import EXTENDS, Settings
 from epiclick.paper.variants import VARIANTS, Variant
@@ -103,7 +103,7 @@ def merge(folder: Path, settings: Settings) -> Results:
         variant = VARIANTS[VARIANTS[key].same_as or key]
         for run in settings.run_numbers:
             files = CellFiles(folder, variant, run)
-            table = _rows(files.rows)
+            table = read_rows(files.rows)
             if key != variant.key:
                 place = SCHEMA.get_field_index("method")
                 table = table.set_column(place, SCHEMA.field(place), pa.repeat(key, len(table)))
@@ -115,15 +115,6 @@ def merge(folder: Path, settings: Settings) -> Results:
             rankers = rankers or tuple(map(str, note.get("rankers", ())))
     whole = sorted_table(pa.concat_tables(tables)).combine_chunks()
     return Results(whole, settings, np.array(settings.theta), tuple(costs), rankers)
-
-
-def _rows(path: Path) -> pa.Table:
-    try:
-        return pq.read_table(path, schema=SCHEMA)
-    except (OSError, pa.ArrowException) as error:
-        raise InputError(
-            f"the cell {path} cannot be read ({error}); delete it and start again to do it anew"
-        ) from error
 
 
 def _cost(note: Mapping[str, Any]) -> Cost | None:

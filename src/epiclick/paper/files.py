@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from epiclick.data.atomic import written_aside
+from epiclick.data.checksums import DIGEST, check_record, with_digest
+from epiclick.data.damage import MALFORMED
 from epiclick.paper.record import Record
 from epiclick.paper.results import Cost
 from epiclick.paper.variants import Variant
@@ -59,7 +61,7 @@ class CellFiles:
         """Keep a cell that is done: its cost and other remarks, then its rows, and nothing else."""
         note = {**asdict(cost), **others}
         with written_aside(self.note) as aside:
-            aside.write_text(json.dumps(note, indent=1) + "\n", encoding="utf-8")
+            aside.write_text(json.dumps(with_digest(note), indent=1) + "\n", encoding="utf-8")
         record.save(self.rows)
         self.clear()
 
@@ -69,8 +71,11 @@ class CellFiles:
             path.unlink(missing_ok=True)
 
     def load_note(self) -> dict[str, Any]:
-        """Time and memory it took, nothing where that is lost: it decides nothing."""
+        """Time and memory it took, nothing where that is lost or damaged: it decides nothing."""
         try:
-            return dict(json.loads(self.note.read_text("utf-8")))
-        except (OSError, ValueError):
+            note = dict(json.loads(self.note.read_text("utf-8")))
+            if DIGEST in note:  # there is none in files of before there were digests
+                check_record(note)
+        except (OSError, *MALFORMED):
             return {}
+        return note

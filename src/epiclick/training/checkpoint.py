@@ -17,11 +17,14 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from epiclick.data.atomic import written_aside
+from epiclick.data.checksums import CHANGED, check_record, digest_arrays, with_digest
 from epiclick.data.counts import ClickCounts
+from epiclick.data.damage import MALFORMED
+from epiclick.data.stored_json import get
 from epiclick.errors import InputError
 from epiclick.training.loop import Epoch, State
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 SECONDS_BETWEEN = 10.0
 SAMPLED_ROWS = 1_000
 DIGESTED_ROWS = 1_000_000
@@ -53,10 +56,11 @@ class Checkpoint:
             "best_epochs": state.best_epochs,
             "best_validations": state.best_validations,
             "history": [asdict(row) for row in state.history],
+            "arrays": digest_arrays(arrays),
         }
         try:
             with written_aside(self.path) as aside:
-                save_file(arrays, aside, {"epiclick": json.dumps(note)})
+                save_file(arrays, aside, {"epiclick": json.dumps(with_digest(note))})
         except (OSError, SafetensorError) as error:
             raise InputError(
                 f"the checkpoint {self.path} cannot be written ({error}); an earlier one is left "
@@ -69,23 +73,30 @@ class Checkpoint:
         try:
             with safe_open(self.path, framework="numpy") as file:
                 note = json.loads((file.metadata() or {})["epiclick"])
-                arrays = [file.get_tensor(name) for name in sorted(file.keys())]
+                named = {name: file.get_tensor(name) for name in sorted(file.keys())}
+            version = get(note, "schema_version", int)
         except FileNotFoundError:
             raise InputError(
                 f"there is no checkpoint {self.path} to resume from; start anew without --resume"
             ) from None
-        except (SafetensorError, OSError, KeyError, ValueError) as error:
+        except (OSError, *MALFORMED) as error:
             raise InputError(
                 f"{self.path} is not a checkpoint of epiclick, or is damaged ({error}); "
                 "leave --resume out to start anew"
             ) from error
+        self._check_version(version)
         try:
-            self._check(note)
+            check_record(note)
+            if note["arrays"] != digest_arrays(named):
+                raise ValueError(CHANGED)
+            run = dict(note["run"])
             history = tuple(Epoch(**row) for row in note["history"])
             best_epochs = tuple(map(int, note["best_epochs"]))
             best_validations = tuple(map(float, note["best_validations"]))
-        except (KeyError, TypeError, AttributeError) as error:
+        except MALFORMED as error:
             raise InputError(f"{self.path} is damaged ({error}); start anew") from error
+        self._check_run(run)
+        arrays = list(named.values())
         leaves, form = jax.tree.flatten((start.parameters, start.optimizer, start.best))
         if [(a.shape, a.dtype) for a in arrays] != [(a.shape, a.dtype) for a in leaves]:
             raise InputError(f"{self.path} holds parameters of another shape; start anew")
@@ -98,14 +109,17 @@ class Checkpoint:
         """Delete the file, when the run is done."""
         self.path.unlink(missing_ok=True)
 
-    def _check(self, note: Mapping[str, Any]) -> None:
-        """Refuse another version's file, and a run that depends on something else."""
-        if note.get("schema_version") != SCHEMA_VERSION:
+    def _check_version(self, version: int) -> None:
+        """Refuse another version's file."""
+        if version != SCHEMA_VERSION:
             raise InputError(
-                f"{self.path} has checkpoint version {note.get('schema_version')}, this epiclick "
-                f"reads {SCHEMA_VERSION}; start anew"
+                f"{self.path} has checkpoint version {version}, this epiclick reads "
+                f"{SCHEMA_VERSION}; start anew"
             )
-        changed = [name for name, digest in self.run.items() if note["run"].get(name) != digest]
+
+    def _check_run(self, run: Mapping[str, Any]) -> None:
+        """Refuse a run that depends on something else."""
+        changed = [name for name, digest in self.run.items() if run.get(name) != digest]
         if changed:
             raise InputError(
                 f"{self.path} belongs to a run that differs in its {' and '.join(changed)}; give "
