@@ -36,7 +36,7 @@ def digest_arrays(arrays: Mapping[str, np.ndarray]) -> str:
     for name in sorted(arrays):
         array = np.asarray(arrays[name], order="C")
         digest.update(f"{name}\0{array.dtype.str}\0{array.shape}\0".encode())
-        digest.update(array.reshape(-1).view(np.uint8))
+        digest.update(array.tobytes())
     return digest.hexdigest()
 
 
