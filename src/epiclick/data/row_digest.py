@@ -22,21 +22,23 @@ def digest_rows(table: pa.Table) -> str:
 
 def _content(column: pa.ChunkedArray) -> Iterator[Any]:
     """Kind and values of a column as bytes."""
+    numbers = pa.types.is_integer(column.type) or column.type == pa.float64()
+    if numbers and column.null_count == 0:
+        # without a copy of the whole
+        yield b"integers" if pa.types.is_integer(column.type) else b"numbers"
+        for chunk in column.chunks:
+            values = chunk.cast(pa.int64()) if pa.types.is_integer(chunk.type) else chunk
+            yield np.ascontiguousarray(values.to_numpy())
+        return
     values = as_array(column)
-    if values.null_count == 0 and values.type == pa.int64():
-        yield b"integers"
-        yield np.ascontiguousarray(values.to_numpy())
-    elif values.null_count == 0 and values.type == pa.float64():
-        yield b"numbers"
-        yield np.ascontiguousarray(values.to_numpy())
-    elif values.null_count == 0 and values.type == pa.large_string() and len(values):
+    if values.null_count == 0 and values.type == pa.large_string() and len(values):
         _, offsets, text = values.buffers()
         ends = np.frombuffer(offsets, np.int64)[values.offset : values.offset + len(values) + 1]
         yield b"text"
         yield np.ascontiguousarray(ends - ends[0])
         yield np.frombuffer(text or b"", np.uint8)[ends[0] : ends[-1]]
-    else:
-        # contexts and parts of other types have few values
-        encoded = values.dictionary_encode()
-        yield repr(encoded.dictionary.to_pylist()).encode()
-        yield np.ascontiguousarray(encoded.indices.fill_null(-1).to_numpy())
+        return
+    # contexts and parts of other types have few values
+    encoded = values.dictionary_encode()
+    yield repr(encoded.dictionary.to_pylist()).encode()
+    yield np.ascontiguousarray(encoded.indices.fill_null(-1).to_numpy())
