@@ -10,7 +10,7 @@ import pytest
 from epiclick import World, load, read_log
 from epiclick.models.uncertainty import parameter_draws, without_uncertainty
 
-from .conftest import TRAINING, Done, epiclick, fitted
+from .conftest import Done, epiclick, fitted
 
 
 @pytest.fixture(scope="session")
@@ -261,25 +261,6 @@ def test_an_unknown_context_is_named_with_what_is_predicted(
     as_json = epiclick(*given, "--json")
     assert as_json.err == ""
     assert len(as_json.record["warnings"]) == 1
-
-
-def test_the_log_is_read_as_the_models_was_unless_told(world: Path, tmp_path: Path) -> None:
-    log = pd.read_parquet(world / "early.parquet")
-    test = log.assign(query_id=log["query_id"] + 1000, page_id=log["page_id"] + 10_000)
-    log = pd.concat([log, test]).rename(columns={"position": "place"})
-    log["place"] -= 1
-    log.to_parquet(tmp_path / "log.parquet")
-    options = ["--column", "position=place", "--position-base", 0, "--where", "query_id < 1000"]
-    given = ["--out", tmp_path / "model", *TRAINING, *options]
-    fit = epiclick("fit", tmp_path / "log.parquet", *given, "--json")
-    assert fit.record["displays"] == 720
-    same = epiclick("evaluate", tmp_path / "model", tmp_path / "log.parquet")
-    assert "read as the model's own was" in same.err
-    for words in ("columns position=place", "position_base 0", "where query_id < 1000"):
-        assert words in same.err
-    told = ["--column", "position=position", "--position-base", 1, "--where", "", "--json"]
-    record = epiclick("evaluate", tmp_path / "model", world / "early.parquet", *told).record
-    assert sum(row["displays"] for row in record["by_position"]) == 720
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import FeatureTable
-from epiclick.data.readers import read_log
+from epiclick.data.log import LogOptions
+from epiclick.data.readers import count_log, read_log
 from epiclick.errors import InputError
 
 KEYS = ["query_id", "doc_id", "position"]
@@ -255,3 +256,16 @@ def test_pairs_without_features_are_refused_or_dropped(small_log: pd.DataFrame) 
 def test_features_of_no_pair_are_refused(small_log: pd.DataFrame) -> None:
     with pytest.raises(InputError, match="do the ids of both files agree"):
         read_log(small_log, features=features_of([("gloves", "q")]), missing_features="drop")
+
+
+def test_counts_added_up_hold_the_rows_of_either(small_log: pd.DataFrame) -> None:
+    first, rest = "page_id % 2 = 0", "page_id % 2 = 1 -- the others"
+    one, two, whole, again = (
+        count_log(small_log, LogOptions(where=where))[0]
+        for where in (first, rest, None, f"({first}\n) OR ({rest}\n)")
+    )
+    both = ClickCounts.concat([one, two])
+    assert both.options.where == again.options.where
+    assert both.to_table().equals(again.to_table())
+    assert ClickCounts.concat([one, one]).options.where == first
+    assert ClickCounts.concat([one, whole]).options.where is None

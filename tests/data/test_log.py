@@ -1,6 +1,7 @@
 """Columns are found by name or refused with a remedy, never guessed."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -96,3 +97,11 @@ def test_options_survive_json() -> None:
         columns={"position": "slot"}, context=("device", "position"), where="x > 1"
     )
     assert LogOptions.from_dict(json.loads(json.dumps(options.to_dict()))) == options
+
+
+def test_another_log_takes_over_all_but_the_choice_of_rows() -> None:
+    options = LogOptions(
+        columns={"position": "slot"}, context=("device", "position"), on_bad="drop", ids="string"
+    )
+    for own in ({"where": "day <= 7", "part": "day"}, {"page_parts": 5}):
+        assert replace(options, **own).for_another_log() == options

@@ -73,7 +73,7 @@ def compare(
     """Compare rankers that need never have been shown by the clicks a page they would get.
 
     With --clicks items are judged by their own clicks too, and queries weigh by their traffic.
-    Logs are read as the model's own was, unless told otherwise.
+    Columns and contexts of logs are read as the model's own log was, by default, and all rows.
 
     Example: epiclick compare model --ranking new=new.csv --ranking old=old.csv --clicks log.csv
     """
@@ -91,8 +91,8 @@ def compare(
     fitted = load(model)
     check_features(fitted, features)
     with told_warnings(quiet=silent) as told:
-        logs = bool(clicks or backtest)
-        options = given.over_saved(fitted.fitted_.options, quiet=silent or not logs)
+        logs = [*(clicks or []), *(backtest or [])]
+        options = given.over_saved(fitted.fitted_.options, logs, quiet=silent)
         table = None
         if features is not None and fitted.fitted_.features is None:
             note("the model was trained without features, so --features is not used", quiet=silent)

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from epiclick.cli.commas import names_in
-from epiclick.cli.log_options import NOTHING_GIVEN, GivenOptions, Logs, MissingFeatures, reads_log
+from epiclick.cli.log_options import (
+    NOTHING_GIVEN,
+    GivenOptions,
+    Logs,
+    MissingFeatures,
+    for_own_log,
+    reads_log,
+)
 from epiclick.cli.log_reading import read_counts
 from epiclick.cli.output import AsJson, Quiet, note, print_json, progress
 from epiclick.cli.relevance import check_features
@@ -30,7 +37,10 @@ def evaluate(
     features: Features = None,
     train: Annotated[
         list[str] | None,
-        typer.Option(help="The model's own log, from which baselines learn. May be repeated."),
+        typer.Option(
+            help="The model's own log, read with the model's own --where, from which baselines "
+            "learn. May be repeated."
+        ),
     ] = None,
     against: Annotated[
         list[Path] | None, typer.Option(help="Another model to compare with. May be repeated.")
@@ -47,8 +57,8 @@ def evaluate(
 ) -> None:
     """Score a model on a log: log-likelihood, perplexity, observed and predicted clicks.
 
-    The log is read as the model's own was, unless told otherwise. Use pages that the model was not
-    trained on.
+    Columns and contexts of the log are read as the model's own log was, by default, and all its
+    rows. Use pages that the model was not trained on.
 
     Example: epiclick evaluate model test.parquet --features features.parquet
     """
@@ -69,11 +79,14 @@ def evaluate(
         note("no model was trained on features, so --features is not used", quiet=silent)
 
     with told_warnings(quiet=silent) as warnings:
-        options = given.over_saved(fitted.fitted_.options, quiet=silent)
+        options = given.over_saved(fitted.fitted_.options, log, quiet=silent)
         joined = features if uses_features else None
         counts = read_counts(log, options, joined, missing_features, quiet=silent)
         parted = count_by(list(log), options, counts, names_in(by))
-        trained = None if not train else read_counts(train, options, quiet=silent)
+        trained = None
+        if train:
+            own = for_own_log(options, fitted.fitted_.options, train, quiet=silent)
+            trained = read_counts(train, own, quiet=silent)
         with progress("scoring", quiet=silent):
             scores, rivals = score(fitted, others, log, options, counts, trained)
             whole, values = by_records(fitted, counts, parted)

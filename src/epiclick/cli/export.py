@@ -99,7 +99,7 @@ def export(
     if target.needs_items:
         check_features(fitted, features)
     with told_warnings(quiet=silent) as warnings:
-        options = given.over_saved(fitted.fitted_.options, quiet=silent or not clicks)
+        options = given.over_saved(fitted.fitted_.options, clicks or [], quiet=silent)
         table = None if features is None else read_features(features, ids=options.ids)
         counts = None
         if clicks:

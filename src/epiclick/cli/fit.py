@@ -147,12 +147,15 @@ def fit(
             from epiclick.pbm import load
 
             start = load(init)
-            options = given.over_saved(start.fitted_.options, quiet=silent)
+            options = given.over_saved(start.fitted_.options, log, quiet=silent)
 
         def read(which: Sequence[str], where: str | None = options.where) -> "ClickCounts":
             narrowed = replace(options, where=where)
             counts = read_counts(which, narrowed, features, missing_features, quiet=silent)
-            return replace(counts, options=options)  # what later logs are to be read by
+            # a model keeps how later logs are read, and which rows it learned from: a file of
+            # counts knows its own, marks of randomised pages are no part of them
+            rows = counts.options.where if where == options.where else options.where
+            return replace(counts, options=replace(options, where=rows))
 
         slices: dict[str, ClickCounts] = {}
         if randomised is None:

@@ -63,7 +63,12 @@ class GivenOptions:
         ),
     ] = None
     where: Annotated[
-        str | None, _option(metavar="SQL", help="Count only rows that meet this SQL condition.")
+        str | None,
+        _option(
+            metavar="SQL",
+            help="Count only rows that meet this SQL condition.",
+            show_default="all rows",
+        ),
     ] = None
     clip_clicks: Annotated[
         bool, _option("--clip-clicks", help="Cap counted clicks at the displays.")
@@ -99,27 +104,45 @@ class GivenOptions:
         if self.column:
             given["columns"] = {**base.columns, **parse_columns(self.column)}
         if self.where is not None:
-            given["where"] = self.where.strip() or None  # an empty one lifts a saved condition
+            given["where"] = self.where.strip() or None
         if self.max_bad is not None:
             given["max_bad"] = parse_share(self.max_bad)
         return replace(base, **given)
 
-    def over_saved(self, saved: LogOptions, *, quiet: bool) -> LogOptions:
-        """The options saved in a model, with what was given in their place; tells the unusual.
+    def over_saved(self, saved: LogOptions, logs: Sequence[str], *, quiet: bool) -> LogOptions:
+        """The options saved in a model, with what was given in their place, to read other logs.
 
-        Parts are left out: they kept the days or folds of the training log apart.
+        What is unusual is noted. Rows are not selected as those of the model's own log were.
         """
-        chosen = self.over(replace(saved, part=None, page_parts=None))
-        before, usual = saved.to_dict(), USUAL.to_dict()
+        inherited = saved.for_another_log()
+        chosen = self.over(inherited)
+        before, usual = inherited.to_dict(), USUAL.to_dict()
         reused = {
             name: value
             for name, value in chosen.to_dict().items()
             if value != usual[name] and value == before[name]
         }
-        if reused:
+        if reused and logs:
             words = ", ".join(f"{name} {_words(value)}" for name, value in reused.items())
             note(f"the log is read as the model's own was: {words}", quiet=quiet)
+        if saved.where is not None and self.where is None and logs and not _are_counts(logs):
+            note(
+                f"the model was fitted to rows where {saved.where}; all rows of {', '.join(logs)} "
+                "are read. --where selects rows",
+                quiet=quiet,
+            )
         return chosen
+
+
+def for_own_log(
+    options: LogOptions, saved: LogOptions, logs: Sequence[str], *, quiet: bool
+) -> LogOptions:
+    """The options of a call, to read the log that the model was fitted to: the same rows of it."""
+    # which rows a file of counts holds was settled when it was counted
+    where = None if _are_counts(logs) else saved.where
+    if where is not None:
+        note(f"--train: rows where {where}, which the model was fitted to", quiet=quiet)
+    return replace(options, where=where)
 
 
 NOTHING_GIVEN = GivenOptions()
@@ -143,12 +166,12 @@ def reads_log(verb: Callable[..., None]) -> Callable[..., None]:
 
 
 class AsTheModel(Verb):
-    """A verb that reads logs as a model's own was read."""
+    """A verb that reads logs as a model's own was read, all rows of them."""
 
     @staticmethod
     def shown() -> Mapping[str, str]:
         """Defaults by option."""
-        reused = ("context", "position_base", "where", "ids", "on_bad", "max_bad")
+        reused = ("context", "position_base", "ids", "on_bad", "max_bad")
         return dict.fromkeys(reused, "the model's")
 
 
@@ -178,3 +201,10 @@ def _words(value: Any) -> str:
     if isinstance(value, Mapping):
         return " ".join(f"{name}={own}" for name, own in value.items())
     return ",".join(value) if isinstance(value, list) else str(value)
+
+
+def _are_counts(logs: Sequence[str]) -> bool:
+    """Whether all files are counts of our own."""
+    from epiclick.data.readers import counts_files
+
+    return bool(counts_files(list(logs)))

@@ -57,7 +57,7 @@ def relevance(
         if clicks:
             counts = read_counts(
                 clicks,
-                given.over_saved(fitted.fitted_.options, quiet=silent),
+                given.over_saved(fitted.fitted_.options, clicks, quiet=silent),
                 features,
                 missing_features,
                 quiet=silent,

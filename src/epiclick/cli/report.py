@@ -30,7 +30,7 @@ def report(
         list[str] | None,
         typer.Argument(
             metavar="LOG...",
-            help="The model's own log: files, folders or globs.",
+            help="The log, best the model's own: files, folders or globs.",
             show_default=False,
         ),
     ] = None,
@@ -82,7 +82,8 @@ def report(
     if rankings and wants_features and features is None:
         raise InputError("--ranking: the model was trained on features; give them with --features")
     with told_warnings(quiet=silent) as told:
-        options = given.over_saved(fitted.fitted_.options, quiet=silent or not (log or backtest))
+        logs = [*(log or []), *(backtest or [])]
+        options = given.over_saved(fitted.fitted_.options, logs, quiet=silent)
         uses = wants_features or any(each.fitted_.features is not None for each in others.values())
         joined = features if uses else None
         if features is not None and joined is None:
@@ -119,6 +120,7 @@ def report(
                     true_values=true,
                     command=shlex.join(["epiclick", *sys.argv[1:]]),
                     log_names=tuple(log or ()),
+                    later_names=tuple(backtest or ()),
                     made=date.today().isoformat(),
                 ),
                 title,

@@ -16,7 +16,7 @@ from epiclick.data.arrays import as_array, changes, distinct, strictly_ascending
 from epiclick.data.atomic import written_aside
 from epiclick.data.counts_note import CountsNote
 from epiclick.data.features import FeatureTable
-from epiclick.data.log import LogOptions
+from epiclick.data.log import LogOptions, either
 from epiclick.data.splits import SplitBy, check_split, deal_groups
 from epiclick.errors import InputError, Problem
 
@@ -221,7 +221,7 @@ class ClickCounts:
             pa.concat_tables([c.to_table() for c in counts], promote_options="permissive"),
             context=names,
             pages=sum(pages) if len(pages) == len(counts) else None,
-            options=head.options,
+            options=replace(head.options, where=either([c.options.where for c in counts])),
         )
         return total if head.features is None else total.with_features(head.features)
 

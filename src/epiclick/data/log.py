@@ -1,7 +1,7 @@
 """The log's columns: what each means, under which names it may come, how a log is to be read."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from epiclick.errors import InputError, Problem, did_you_mean
@@ -24,6 +24,8 @@ REQUIRED = ("query_id", "doc_id")
 @dataclass(frozen=True)
 class LogOptions:
     """How a log is read; saved with a model so that later logs are read the same way.
+
+    Later logs take over all but `where`, `part` and `page_parts` (`for_another_log`).
 
     Attributes:
         columns: canonical name -> the log's own name, where the aliases do not settle it.
@@ -76,6 +78,14 @@ class LogOptions:
                 "options for reading the log:\n" + "\n".join(f"  - {w}" for w in wrong)
             )
 
+    def for_another_log(self) -> "LogOptions":
+        """How to read another log: what selects or divides the rows of this one is left out.
+
+        A model keeps the options of its own log. Columns, contexts, types and rules for bad rows
+        hold for later logs as well; a condition such as `day <= 7` does not.
+        """
+        return replace(self, where=None, part=None, page_parts=None)
+
     def to_dict(self) -> dict[str, Any]:
         """A JSON-able record, read back by `from_dict`."""
         return {**asdict(self), "columns": dict(self.columns), "context": list(self.context)}
@@ -84,6 +94,19 @@ class LogOptions:
     def from_dict(cls, record: Mapping[str, Any]) -> "LogOptions":
         """The options written by `to_dict`."""
         return cls(**{**record, "context": tuple(record["context"])})
+
+
+def either(conditions: Sequence[str | None]) -> str | None:
+    """The condition of rows that meet one of these or another; None, for all rows, meets any.
+
+    >>> either(["day = 1", "day = 2", "day = 1"])
+    '(day = 1\\n) OR (day = 2\\n)'
+    """
+    distinct = list(dict.fromkeys(conditions))
+    if len(distinct) == 1 or None in distinct:
+        return distinct[0] if len(distinct) == 1 else None
+    # a comment in a condition ends with its line
+    return " OR ".join(f"({each}\n)" for each in distinct)
 
 
 @dataclass(frozen=True)

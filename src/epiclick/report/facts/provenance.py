@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from epiclick.data.counts import ClickCounts
 from epiclick.report.facts.sources import Sources
 
 PACKAGES = ("epiclick", "jax", "numpy", "scipy", "pandas", "pyarrow", "duckdb")
@@ -20,7 +21,8 @@ class Provenance:
         made: the day.
         command: that made the page.
         model: what was fitted, and how.
-        reading: how the log was read, where that was unusual.
+        reading: how the model's own log was read.
+        logs: the logs of the page, and which of their rows were read.
         versions: of the programs, now.
     """
 
@@ -28,6 +30,7 @@ class Provenance:
     command: str
     model: tuple[tuple[str, str], ...]
     reading: tuple[tuple[str, str], ...]
+    logs: tuple[tuple[str, str], ...]
     versions: tuple[tuple[str, str], ...]
 
 
@@ -43,18 +46,29 @@ def provenance(sources: Sources) -> Provenance:
         ("queries learned from", f"{len(fitted.queries.train):,}"),
         ("queries held out", f"{len(fitted.queries.held_out):,}"),
     ]
-    reading = [("log", ", ".join(sources.log_names))] if sources.log_names else []
-    reading += [(name, _text(value)) for name, value in fitted.options.to_dict().items()]
+    reading = [(name, _text(value)) for name, value in fitted.options.to_dict().items()]
+    logs = (
+        ("log", sources.log_names, sources.log),
+        ("backtest", sources.later_names, sources.later),
+    )
     return Provenance(
         made=sources.made,
         command=sources.command,
         model=tuple(model),
         reading=tuple(reading),
+        logs=tuple((name, _rows(files, log)) for name, files, log in logs if log is not None),
         versions=(
             ("Python", platform.python_version()),
             *((name, _version(name)) for name in PACKAGES),
         ),
     )
+
+
+def _rows(files: tuple[str, ...], log: ClickCounts) -> str:
+    """A log's files and which of their rows were read."""
+    where = log.options.where
+    named = f"{', '.join(files)}: " if files else ""
+    return f"{named}{'all rows' if where is None else f'rows where {where}'}"
 
 
 def _text(value: Any) -> str:

@@ -32,6 +32,7 @@ class Sources:
         true_values: ranker -> clicks a page that it truly gets in that world.
         command: what was typed.
         log_names: the log's files, as given.
+        later_names: those of the log that was held back.
         made: the day, as text.
     """
 
@@ -46,6 +47,7 @@ class Sources:
     true_values: Mapping[str, float] = field(default_factory=dict)
     command: str = ""
     log_names: tuple[str, ...] = ()
+    later_names: tuple[str, ...] = ()
     made: str = ""
 
     @property

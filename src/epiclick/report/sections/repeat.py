@@ -26,7 +26,10 @@ def repeat_section(report: Report) -> str:
         "To repeat it",
         command,
         folded("Settings of the model", table(("setting", "value"), found.model, texts=2)),
-        folded("How the log was read", table(("option", "value"), found.reading, texts=2)),
+        folded("How the model's log was read", table(("option", "value"), found.reading, texts=2)),
+        folded("Which rows this page is about", table(("log", "rows"), found.logs, texts=2))
+        if found.logs
+        else "",
         folded("Versions", table(("program", "version"), found.versions, texts=2)),
         folded("What words mean on this page", table(("word", "meaning"), WORDS, texts=2)),
     )
