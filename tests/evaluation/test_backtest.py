@@ -1,5 +1,6 @@
 """Observed against predicted clicks: brute force, and logs simulated from a planted model."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -313,9 +314,18 @@ def test_times_are_cut_to_days_and_pages_of_several_times_not_guessed(
 def test_words() -> None:
     test = Backtest(1000, 5000, 1890, 1920.0, 30.0, 30.0, 1e9, 0.9)
     assert test.words == "predicted 1.92 clicks a page (1.85 to 1.99), observed 1.89"
+    just = replace(test, clicks=2000)  # by 80 clicks: 1.89 of its standard errors
+    assert just.words == (
+        "predicted 1.92 clicks a page (1.85 to 1.99), observed 2.00. That is 4.2% more clicks than "
+        "predicted, just outside the 90% interval: one sound log in 10 lies outside, so check a "
+        "second one"
+    )
     outside = replace(test, clicks=1700)
     assert outside.words.startswith("predicted 1.92 clicks a page (1.85 to 1.99), observed 1.70. ")
-    assert "Warning: 11.5% fewer clicks than predicted, which neither chance" in outside.words
+    assert (
+        "Warning: 11.5% fewer clicks than predicted, far outside the 90% interval" in outside.words
+    )
+    assert "neither chance nor the model's own uncertainty explains that" in outside.words
     assert "Warning: 14.6% more clicks" in replace(test, clicks=2200).words
     # digits enough to tell the ends apart
     sharp = replace(test, pages=1_000_000, noise=3.0, spread=0.0, clicks=1930)
@@ -326,10 +336,48 @@ def test_words() -> None:
     assert unpaged.words == "predicted 0.384 clicks a display (0.370 to 0.398), observed 0.378"
 
 
+@pytest.mark.parametrize("freedom", [4.0, 1e9])
+def test_a_sound_model_is_just_outside_in_9_logs_of_100_and_far_outside_in_1(
+    freedom: float,
+) -> None:
+    size = 20_000
+    rng = np.random.default_rng(5)
+    error = 40 * np.sqrt(rng.chisquare(freedom, size) / freedom)  # as an estimate of 40 varies
+    clicks = np.rint(10_000 + 40 * rng.standard_normal(size)).astype(int)
+    grades = Counter(
+        Backtest(None, 10**6, int(c), 10_000.0, float(e), 0.0, freedom, 0.9).grade
+        for c, e in zip(clicks, error, strict=True)
+    )
+    for grade, share in (("inside", 0.9), ("just outside", 0.09), ("far outside", 0.01)):
+        margin = 3 * np.sqrt(share * (1 - share) / size)
+        # whole clicks move the ends of an interval by up to half a click, an 80th of the error
+        assert abs(grades[grade] / size - share) < margin + 0.5 / 40 * 0.2, grades
+    # the control: as if the error were known
+    normal = stats.norm.ppf(0.995)
+    beyond = np.mean(abs(clicks - 10_000) > normal * error)
+    assert (beyond > 0.03) == (freedom == 4.0)
+
+
+def test_grades_do_not_hang_on_the_level_but_for_what_is_inside() -> None:
+    test = Backtest(1000, 5000, 1920 + 100, 1920.0, 30.0, 30.0, 1e9, 0.9)  # 2.36 standard errors
+    assert [replace(test, level=level).grade for level in (0.5, 0.9, 0.985)] == [
+        *("just outside", "just outside", "inside"),
+    ]
+    far = replace(test, clicks=1920 + 115)  # 2.71: beyond 2.58
+    assert [replace(far, level=level).grade for level in (0.5, 0.99, 0.995)] == [
+        *("far outside", "far outside", "inside"),
+    ]
+    assert (far.inside, replace(test, clicks=1920).grade) == (False, "inside")
+    for each in (test, far, replace(test, clicks=1920), replace(test, noise=np.nan)):
+        record = each.to_dict()
+        assert (record["grade"], record["inside"]) == (each.grade, each.inside)
+        assert each.inside == (None if each.grade is None else each.grade == "inside")
+
+
 def test_few_queries_tell_no_error(shown: ec.ClickCounts) -> None:
     one = shown.subset(shown.query == 5)
     test = backtest(planted(), one)
-    assert test.inside is None
+    assert (test.inside, test.grade) == (None, None)
     assert np.isnan([test.low, test.high, test.ratio_low, test.ratio_high]).all()
     assert test.words.endswith("too few queries to tell how far chance keeps them apart")
     with pytest.raises(InputError, match="level must lie between 0 and 1, not 90"):

@@ -8,7 +8,7 @@ parameters already, and intervals are rather too wide.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy import stats
@@ -19,6 +19,15 @@ from epiclick.errors import InputError
 from epiclick.evaluation.prediction_error import Shown, predicted_by_draws, query_noise
 from epiclick.models.fitted import FittedPBM
 from epiclick.models.prediction import click_probabilities
+
+Grade = Literal["inside", "just outside", "far outside"]
+
+FAR = 0.99
+"""Level of the interval beyond which clicks lie far outside.
+
+One sound log in ten lies outside a 90 % interval, so that alone speaks against no model; one in a
+hundred lies outside this one, which has the same noise, spread and degrees of freedom. A model that
+is checked every week is then called wrong by chance once in two years."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +113,20 @@ class Backtest:
         return None if np.isnan(self._half) else abs(self.clicks - self.predicted) <= self._half
 
     @property
+    def grade(self) -> Grade | None:
+        """Where the observed clicks lie; None where that is unknown.
+
+        Just outside is outside the interval of `level` and inside that of `FAR`. At a level of
+        `FAR` or more nothing is.
+        """
+        if self.inside is None:
+            return None
+        if self.inside:
+            return "inside"
+        far = abs(self.clicks - self.predicted) > self._half_at(max(FAR, self.level))
+        return "far outside" if far else "just outside"
+
+    @property
     def words(self) -> str:
         """The comparison as a sentence, and a warning where it fails."""
         width = 2 * self._half / self._size
@@ -122,11 +145,21 @@ class Backtest:
             return f"{said}; too few queries to tell how far chance keeps them apart"
         if self.inside:
             return said
-        more = "more" if self.clicks > self.predicted else "fewer"
+        if self.grade == "just outside":
+            return (
+                f"{said}. That is {self.away}, just outside the {self.level:.0%} interval: one "
+                f"sound log in {1 / (1 - self.level):.0f} lies outside, so check a second one"
+            )
         return (
-            f"{said}. Warning: {abs(self.ratio - 1):.1%} {more} clicks than predicted, which "
-            "neither chance nor the model's own uncertainty explains"
+            f"{said}. Warning: {self.away}, far outside the {self.level:.0%} interval; neither "
+            "chance nor the model's own uncertainty explains that"
         )
+
+    @property
+    def away(self) -> str:
+        """How far observed clicks are from those predicted."""
+        more = "more" if self.clicks > self.predicted else "fewer"
+        return f"{abs(self.ratio - 1):.1%} {more} clicks than predicted"
 
     def to_dict(self) -> dict[str, Any]:
         """A record for JSON."""
@@ -145,6 +178,7 @@ class Backtest:
             "ratio_low": self.ratio_low,
             "ratio_high": self.ratio_high,
             "inside": self.inside,
+            "grade": self.grade,
             "words": self.words,
         }
 
@@ -155,7 +189,11 @@ class Backtest:
     @property
     def _half(self) -> float:
         """Half the interval of the clicks."""
-        quantile = stats.t.ppf((1 + self.level) / 2, self.freedom)
+        return self._half_at(self.level)
+
+    def _half_at(self, level: float) -> float:
+        """Half the interval of a level."""
+        quantile = stats.t.ppf((1 + level) / 2, self.freedom)
         return float(quantile * np.hypot(self.noise, self.spread))
 
 
