@@ -1,5 +1,6 @@
 """`epiclick compare`, as a program or a person would call it."""
 
+import json
 import re
 from pathlib import Path
 
@@ -65,7 +66,8 @@ def compared(
 def test_json_has_the_documented_keys(compared: dict[str, object]) -> None:
     assert set(compared) == {
         *("schema_version", "rankers", "differences", "verdict", "queries", "pages", "level"),
-        *("backtest", "notes", "passed", "true_values", "warnings"),
+        *("backtest", "backtest_grade", "checks_failed", "notes", "passed", "true_values"),
+        "warnings",
     }
     assert [row["name"] for row in compared["rankers"]] == ["new", "worst", "f0"]
     for row in compared["rankers"]:
@@ -250,6 +252,36 @@ def test_the_first_must_beat_every_other(
     done = epiclick(*ask, "--fail-unless-better", 0.9)
     assert done.code == 1
     assert done.err == "epiclick: new does not beat same with probability 0.9 or more\n"
+
+
+@pytest.fixture(scope="module")
+def odd_log(world: Path) -> Path:
+    """Pages on which everything was clicked: no model of the others predicts that."""
+    file = world.parent / "all clicked.parquet"
+    pd.read_parquet(world / "late.parquet").assign(click=1).to_parquet(file)
+    return file
+
+
+def test_a_failed_backtest_does_not_pass(
+    marginal: tuple[Path, Done], shelf: Path, given: list[object], odd_log: Path
+) -> None:
+    named = [f"new={shelf / 'best.parquet'}", shelf / "worst.parquet"]
+    ask = ["compare", marginal[0], *given, *SAMPLES, *rankings(*named)]
+    ask += ["--fail-unless-better", 0.9]
+    passed = epiclick(*ask, "--json").record
+    assert (passed["passed"], passed["checks_failed"], passed["backtest_grade"]) == (True, [], None)
+    done = epiclick(*ask, "--backtest", odd_log)
+    assert done.code == 1
+    assert "the backtest failed" in done.err.splitlines()[-1]
+    verdict = " ".join(done.out.split("Verdict: ")[1].split())
+    assert verdict.startswith("do not choose new yet: it is ahead of worst with probability")
+    as_json = epiclick(*ask, "--backtest", odd_log, "--json")
+    assert as_json.code == 1
+    record = json.loads(as_json.out)
+    assert (record["passed"], record["backtest_grade"]) == (False, "far outside")
+    assert [check["check"] for check in record["checks_failed"]] == ["backtest"]
+    assert isinstance(record["verdict"], str)
+    assert record["differences"][0]["prob_better"] > 0.9  # the first is ahead none the less
 
 
 def test_the_verdict_is_given_from_the_probability_asked_for(

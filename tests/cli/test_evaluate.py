@@ -1,5 +1,6 @@
 """`epiclick evaluate`, as a program or a person would call it."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pandas as pd
 import pytest
 
 from epiclick import World, load, read_log
+from epiclick.cli.scores import print_by
 from epiclick.models.uncertainty import parameter_draws, without_uncertainty
 
 from .conftest import Done, epiclick, fitted
@@ -167,6 +169,28 @@ def test_a_context_tells_scores_apart_too(
     # telling apart changes no other score
     for name in ("log_likelihood", "perplexity", "by_position", "chi2_per_df"):
         assert record[name] == evaluated.record[name]
+
+
+def test_values_outside_are_marked_by_how_far(capsys: pytest.CaptureFixture[str]) -> None:
+    grades = ["inside"] * 14 + ["just outside"] * 3 + ["far outside"] * 2 + [None]
+    rows = [
+        {
+            **{"value": f"day {i}", "displays": 100, "clicks": 20, "per": "page", "level": 0.9},
+            **{"observed_per_page": 0.2, "predicted_per_page": 0.2, "ratio": 1.0},
+            **{"ratio_low": 0.9, "ratio_high": 1.1, "grade": grade},
+        }
+        for i, grade in enumerate(grades)
+    ]
+    print_by("day", rows)
+    said = capsys.readouterr().out
+    assert len(re.findall(r"\(0\.90 to 1\.10\)\* ", said)) == 3
+    assert len(re.findall(r"\(0\.90 to 1\.10\)\*\* ", said)) == 2
+    words = " ".join(said.split())
+    # of 19 graded: 9 and 1 in a hundred
+    assert "* 1 lies just outside the 90% interval: 3 of 19 values; by chance 1.7 would." in words
+    assert "** 1 lies far outside it, beyond a 99% interval: 2 of 19 values; by chance 0.2" in words
+    print_by("day", rows[:14])
+    assert "by chance" not in capsys.readouterr().out
 
 
 def test_queries_are_told_apart_by_what_the_model_saw(

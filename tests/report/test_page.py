@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from epiclick.comparison.checks import Check
 from epiclick.report.chart import Axis, Chart, Layer, short
 from epiclick.report.facts.absent import Absent
 from epiclick.report.facts.items import MOST_ROWS, MOST_TEXT, ItemRow
+from epiclick.report.facts.opening import opening
 from epiclick.report.gather import Report
 from epiclick.report.markup import data, figure, missing, prose, table
 from epiclick.report.page import SCRIPTS, page_of, page_script
@@ -199,3 +201,26 @@ def test_the_script_is_sound(tmp_path: Path) -> None:
     (tmp_path / "page.js").write_text(page_script(), encoding="utf-8")
     done = subprocess.run(["node", "--check", tmp_path / "page.js"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_green_is_for_what_passed(report: Report) -> None:
+    """The bars beside the advice and the verdict, by what may be shipped."""
+    assert not isinstance(report.rankers, Absent)
+    assert not isinstance(report.quality, Absent)
+    failed = Check("backtest", "failed", "the backtest failed", "", "Look.")
+    doubtful = replace(failed, state="doubtful")
+    wrong = replace(report.quality.backtest, clicks=0)
+    for checks, state in (((), "yes"), ((doubtful,), "open"), ((failed,), "no")):
+        rankers = replace(report.rankers, checks=checks)
+        quality = replace(report.quality, backtest=wrong) if checks else report.quality
+        said = opening(report.bias, quality, rankers, report.doubts)
+        changed = replace(report, rankers=rankers, quality=quality, opening=said)
+        text = page_of(changed)
+        assert f'<li class="is-{state}"><b>What to ship</b>' in text
+        assert f'<p class="verdict is-{state}"><b>Verdict:</b>' in text
+        assert ("<b>What to ship</b>Ship " in text) == (state == "yes")
+        assert f'<p class="verdict is-{"no" if checks else "yes"}"><span' in text
+    style = files("epiclick.report").joinpath("assets", "page.css").read_text(encoding="utf-8")
+    green = [line for line in style.splitlines() if "border-left-color: var(--c2)" in line]
+    assert len(green) == 1
+    assert "is-yes" in green[0]

@@ -55,7 +55,7 @@ def compare(
         typer.Option(
             metavar="P",
             help="End with code 1 unless the ranker named first beats each other with this "
-            "probability.",
+            "probability, and no check of the model failed.",
         ),
     ] = None,
     truth: Truth = None,
@@ -130,24 +130,20 @@ def compare(
             "epistemic one, or one with --members"
         )
     verdict = verdict_of(found, fail_unless_better)
-    unbeaten = None if fail_unless_better is None else not_beaten(found, fail_unless_better)
+    reasons = None if fail_unless_better is None else reasons_to_fail(found, fail_unless_better)
     if as_json:
         record: dict[str, Any] = {**found.to_dict(), "verdict": verdict}
         if against is not None:
             record["differences"] = [each.to_dict() for each in differences(found, against)]
-        record |= {"passed": None if unbeaten is None else not unbeaten, "warnings": told}
+        record |= {"passed": None if reasons is None else not reasons, "warnings": told}
         record["true_values"] = true
         print_json(known(record))
     else:
         print_comparison(found, differences(found, against), verdict, quiet=quiet)
         if true is not None:
             print_text(true_words(found, true))
-    if unbeaten:
-        note(
-            f"epiclick: {found.names[0]} does not beat {' and '.join(unbeaten)} with probability "
-            f"{fail_unless_better:g} or more",
-            quiet=silent,
-        )
+    if reasons:
+        note(f"epiclick: {'; '.join(reasons)}", quiet=silent)
         raise typer.Exit(1)
 
 
@@ -164,6 +160,21 @@ def not_beaten(found: "Comparison", sure: float) -> list[str]:
     """The rankers that the one named first is not better than with this probability."""
     first, *others = found.names
     return [each for each in others if found.difference(first, each).prob_better < sure]
+
+
+def reasons_to_fail(found: "Comparison", sure: float) -> list[str]:
+    """Why the ranker named first does not pass: others that it does not beat, checks that failed.
+
+    A probability from a model that failed a check is no reason to ship, however high it is.
+    """
+    reasons = []
+    if unbeaten := not_beaten(found, sure):
+        reasons.append(
+            f"{found.names[0]} does not beat {' and '.join(unbeaten)} with probability {sure:g} or "
+            "more"
+        )
+    failed = [check for check in found.checks(found.names) if check.state == "failed"]
+    return [*reasons, *(check.title for check in failed)]
 
 
 def verdict_of(found: "Comparison", sure: float | None) -> str:

@@ -139,4 +139,4 @@ def report(
 def print_opening(found: "Report") -> None:
     """The page in three sentences, as it begins."""
     for sentence in (found.opening.looked_at, found.opening.sure, found.opening.ship):
-        print_text(sentence)
+        print_text(sentence.replace("`", ""))

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 MOST_VALUES = 30
 """Rows of the table by values; JSON holds them all."""
 
+MARKS = {"inside": "", "just outside": "*", "far outside": "**"}
+"""How a value is marked whose observed clicks differ from those predicted."""
+
 COUNTED = ("displays", "clicks")
 RATES = ("observed", "predicted", "perplexity")
 
@@ -127,21 +130,35 @@ def print_by(by: str, values: Sequence[Mapping[str, Any]]) -> None:
             for row in shown
         ),
     )
-    outside = sum(row["inside"] is False for row in values)
-    if outside:
-        level = values[0]["level"]
+    _print_marks(values)
+
+
+def _print_marks(values: Sequence[Mapping[str, Any]]) -> None:
+    """How many values lie outside, and how many would by chance."""
+    from epiclick.evaluation.backtest import FAR
+
+    graded = [row for row in values if row["grade"] is not None]
+    if not any(MARKS[row["grade"]] for row in graded):
+        return
+    level = graded[0]["level"]
+    wide = max(FAR, level)
+    for grade, words, share in (
+        ("just outside", f"1 lies just outside the {level:.0%} interval", wide - level),
+        ("far outside", f"1 lies far outside it, beyond a {wide:.0%} interval", 1 - wide),
+    ):
+        many = sum(row["grade"] == grade for row in graded)
         print_text(
-            f"* differs from 1 by more than the {level:.0%} interval allows: {outside:,} of "
-            f"{len(values):,}; by chance {(1 - level) * len(values):.1f} would."
+            f"{MARKS[grade]} {words}: {many:,} of {len(graded):,} values; by chance "
+            f"{share * len(graded):.1f} would."
         )
 
 
 def _ratio(row: Mapping[str, Any]) -> str:
     """Clicks observed for one predicted with the interval, marked where it leaves out 1."""
-    if row["inside"] is None:
-        return number(row["ratio"], 2) + " "
+    if row["grade"] is None:
+        return f"{number(row['ratio'], 2)}  "
     ends = f"{number(row['ratio_low'], 2)} to {number(row['ratio_high'], 2)}"
-    return f"{number(row['ratio'], 2)} ({ends}){' ' if row['inside'] else '*'}"
+    return f"{number(row['ratio'], 2)} ({ends}){MARKS[row['grade']]:2}"
 
 
 def _overall(scores: "ClickScores") -> list[str]:

@@ -6,6 +6,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
+from epiclick.comparison.checks import model_checks
 from epiclick.comparison.items import Items, items_of, moments_of
 from epiclick.comparison.measures import MEASURES
 from epiclick.comparison.rankings import Ranking, read_ranking
@@ -104,6 +105,7 @@ def compare(
     seen, unknown = (
         _share(slots, mask[items.index]) for mask in (items.was_seen, items.is_unknown)
     )
+    tested = None if backtest is None else run_backtest(fitted, backtest, level)
     return Comparison(
         names=names,
         measures=tuple(measures),
@@ -113,8 +115,10 @@ def compare(
         seen=seen,
         unknown=unknown,
         pages=None if traffic is None else round(traffic.total),
-        backtest=None if backtest is None else run_backtest(fitted, backtest, level).words,
+        backtest=None if tested is None else tested.words,
         notes=_notes(fitted, read, slots, items, clicks),
+        backtest_grade=None if tested is None else tested.grade,
+        model_checks=model_checks(fitted),
     )
 
 

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from epiclick.comparison.checks import Check, backtest_check, unseen_check
 from epiclick.comparison.sampling import ValueSamples
 from epiclick.comparison.verdict import SURE, Difference, Spread, chance
 from epiclick.errors import InputError
+from epiclick.evaluation.backtest import Grade
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +29,8 @@ class Comparison:
         pages: of the log, where one was given.
         backtest: the model's clicks a page against those observed, in words; None if not done.
         notes: what was left out or assumed.
+        backtest_grade: "inside", "just outside" or "far outside"; None if unknown.
+        model_checks: of the fit, those that failed and bear on rankers.
     """
 
     names: tuple[str, ...]
@@ -39,6 +43,8 @@ class Comparison:
     pages: float | None
     backtest: str | None
     notes: tuple[str, ...]
+    backtest_grade: Grade | None = None
+    model_checks: tuple[Check, ...] = ()
 
     def __str__(self) -> str:
         """The values of the rankers, and the verdict."""
@@ -128,33 +134,72 @@ class Comparison:
         return bool(np.ptp(self.values.samples[0], axis=1).any())
 
     @property
+    def has_log(self) -> bool:
+        """Whether items could be judged by their own clicks, in a log or in the model's own."""
+        return self.pages is not None or bool(self.seen.any())
+
+    @property
+    def checks_failed(self) -> tuple[Check, ...]:
+        """Checks that speak against the verdict."""
+        return tuple(check for check in self.checks() if check.state == "failed")
+
+    def checks(self, names: Sequence[str] | None = None) -> tuple[Check, ...]:
+        """Checks that did not pass: of the model, its backtest, and of what these rankers show.
+
+        Rankers are the two that the verdict is about, by default.
+        """
+        shown = {name: self.seen[_index(self.names, name, "ranker")] for name in names or self._two}
+        found = [*backtest_check(self.backtest_grade, self.backtest)]
+        if self.has_log:
+            found += unseen_check(list(shown), list(shown.values()))
+        return (*found, *self.model_checks)
+
+    @property
     def verdict(self) -> str:
         """Which ranker to take, how sure that is, and what speaks for or against believing it."""
         return self.verdict_at(SURE)
 
-    def verdict_at(self, sure: float) -> str:
-        """The verdict, given from another probability of being better on."""
-        order = [self.names[i] for i in np.argsort(-self.values.samples[0].mean(axis=1))]
+    def verdict_at(self, sure: float, more: Sequence[Check] = ()) -> str:
+        """The verdict, given from another probability of being better on.
+
+        Args:
+            sure: the probability.
+            more: checks that did not pass beside those of the comparison.
+        """
+        order, checks = self._order, (*self.checks(), *more)
         said = [self._shown(order[0])]
         if len(order) > 1:
-            said = [self.difference(order[0], order[1]).words(self.pages, sure)]
+            said = [self.difference(order[0], order[1]).words(self.pages, sure, checks)]
         if len(order) > 2 and self.is_uncertain:
             prob_best = chance(self.rankers.set_index("name").loc[order[0], "prob_best"])
             said.append(f"Best of all {len(order)} with probability {prob_best}: {order[0]}.")
         said += self._unseen()
-        said.append("Not backtested." if self.backtest is None else f"Backtest: {self.backtest}.")
-        return " ".join(said)
+        tested = ["Not backtested." if self.backtest is None else f"Backtest: {self.backtest}."]
+        for check in checks:
+            remedy = check.remedy.replace("`", "")
+            if check.name == "backtest" and self.backtest is not None:
+                tested.append(remedy)
+            elif check.name == "unseen":
+                said.append(remedy)  # what was found has just been said
+            else:
+                said += [check.words(named=check.title in said[0]), remedy]
+        return " ".join(filter(None, [*said, *tested]))
 
     def _unseen(self) -> list[str]:
         """A warning where most of what rankers show is not judged by its own clicks."""
-        if self.pages is None and not self.seen.any():
+        if not self.has_log:
             return ["No log was given: the relevance of all items is the network's guess."]
-        return [
-            f"{1 - seen:.0%} of the slots of {name} hold items that the log never showed: their "
-            "relevance is the network's guess."
-            for name, seen in zip(self.names, self.seen, strict=True)
-            if seen < 0.5
-        ]
+        return [check.found for check in unseen_check(self.names, self.seen.tolist())]
+
+    @property
+    def _order(self) -> list[str]:
+        """The rankers, the highest expected value first."""
+        return [self.names[i] for i in np.argsort(-self.values.samples[0].mean(axis=1))]
+
+    @property
+    def _two(self) -> list[str]:
+        """The rankers that the verdict is about."""
+        return self._order[:2]
 
     def _shown(self, name: str) -> str:
         row = self.rankers.set_index("name").loc[name]
@@ -175,6 +220,8 @@ class Comparison:
             "pages": self.pages,
             "level": self.level,
             "backtest": self.backtest,
+            "backtest_grade": self.backtest_grade,
+            "checks_failed": [check.to_dict() for check in self.checks_failed],
             "notes": list(self.notes),
         }
 

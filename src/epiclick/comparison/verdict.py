@@ -1,9 +1,12 @@
 """Two rankers on common samples: by how much one is better, how sure that is, and in words."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.stats import norm
+
+from epiclick.comparison.checks import Check
 
 SURE = 0.95
 """Probability of being better from which a verdict is given."""
@@ -120,15 +123,16 @@ class Difference:
             self.spread,
         )
 
-    def words(self, pages: float | None, sure: float = SURE) -> str:
+    def words(self, pages: float | None, sure: float = SURE, checks: Sequence[Check] = ()) -> str:
         """The verdict.
 
         Args:
             pages: pages of the log, where they are known.
             sure: probability from which it is given.
+            checks: that did not pass; a verdict names them.
         """
         if self.prob_better < 0.5:
-            return self.turned().words(pages, sure)
+            return self.turned().words(pages, sure, checks)
         if self.spread.total == 0 and self.difference == 0:
             return f"{self.name} and {self.against} are worth the same: they show the same items."
         if self.spread.total == 0:
@@ -141,6 +145,17 @@ class Difference:
             f"expect {self.relative:+.1%} clicks ({self.relative_low:+.1%} to "
             f"{self.relative_high:+.1%})"
         )
+        if self.prob_better >= sure and checks:
+            failed = [check for check in checks if check.state == "failed"]
+            what = (
+                f"do not choose {self.name} yet"
+                if failed
+                else f"check before {self.name} is chosen"
+            )
+            return (
+                f"{what}: it is ahead of {self.against} with probability "
+                f"{chance(self.prob_better)}; {expect}, but {titles(failed or checks)}."
+            )
         if self.prob_better >= sure:
             return (
                 f"{self.name} beats {self.against} with probability {chance(self.prob_better)}; "
@@ -185,6 +200,12 @@ def pages_needed(difference: float, spread: Spread, sure: float) -> float | None
     if allowed <= 0:
         return None
     return max((spread.total - spread.unseen) / allowed - 1, 0.0)
+
+
+def titles(checks: Sequence[Check]) -> str:
+    """What is wrong, in one clause."""
+    *first, last = (check.title for check in checks)
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def chance(probability: float) -> str:

@@ -97,9 +97,17 @@ def check_fit(
     return Checks(records, tuple(warnings))
 
 
+def is_poor_fit(ratio: float | None, freedom: int) -> bool:
+    """Whether chi2/df is above what a position-based model allows, and beyond chance."""
+    if ratio is None:
+        return False
+    noise = np.sqrt(2 / freedom) if freedom else 0.0
+    return bool(ratio > max(POOR_FIT, 1 + 3 * noise))
+
+
 def _poor_fit(fit: FitCheck) -> list[str]:
     """A word on clicks that vary too much."""
-    if fit.ratio is None or fit.ratio <= max(POOR_FIT, 1 + 3 * np.sqrt(2 / fit.df)):
+    if not is_poor_fit(fit.ratio, fit.df):
         return []
     return [
         f"clicks vary {fit.ratio:.1f} times as much as a position-based model allows "

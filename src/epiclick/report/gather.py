@@ -49,7 +49,7 @@ class Report:
 def gather(sources: Sources, title: str = "") -> Report:
     """Ask the model, the logs and the comparison for all that the page says."""
     found_bias, found_quality = bias(sources), quality(sources)
-    found_items, found_rankers = item_sample(sources), rankers(sources)
+    found_items, found_rankers = item_sample(sources), rankers(sources, found_quality)
     found_doubts = doubts(sources, found_bias, found_quality, found_items, found_rankers)
     return Report(
         title=title or f"Click report: {sources.name}",

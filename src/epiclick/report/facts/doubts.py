@@ -4,17 +4,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from epiclick.evaluation.checks import FEW_QUERIES, POOR_FIT
+from epiclick.comparison.checks import LITTLE_SEEN
+from epiclick.evaluation.checks import FEW_QUERIES, is_poor_fit
 from epiclick.report.facts.absent import Absent
 from epiclick.report.facts.bias import Bias
 from epiclick.report.facts.items import ItemSample
 from epiclick.report.facts.quality import Quality
 from epiclick.report.facts.rankers import Rankers
+from epiclick.report.facts.scores import CLEAR
 from epiclick.report.facts.sources import Sources
 
 State = Literal["applies", "clear", "open"]
-LITTLE_SEEN = 0.5
-CLEAR = 2.0  # standard errors from which on a lead is one
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def _of_fit(bias: Bias) -> Iterator[Doubt]:
         yield Doubt(reason, "open", "Too few items were shown often enough to check this.")
     else:
         noise = (2 / bias.fit_freedom) ** 0.5 if bias.fit_freedom else 0.0
-        poor = ratio > max(POOR_FIT, 1 + 3 * noise)
+        poor = is_poor_fit(ratio, bias.fit_freedom)
         told = f"They vary {ratio:.2f} times as much as it allows; 1 would be a perfect fit"
         yield Doubt(reason, "applies" if poor else "clear", f"{told}, give or take {noise:.2f}.")
 
@@ -104,8 +104,11 @@ def _of_prediction(quality: Quality | Absent) -> Iterator[Doubt]:
         yield Doubt(reason, "open", f"{quality.words} Add {quality.remedy}.")
         return
     words = f"On {quality.of}: {quality.backtest.words}."
-    inside = quality.backtest.inside
-    state: State = "applies" if inside is False else "clear" if inside and quality.fair else "open"
+    grade = quality.backtest.grade
+    # just outside, as one sound log in ten is, a second log must decide
+    state: State = "applies" if grade == "far outside" else "open"
+    if grade == "inside" and quality.fair:
+        state = "clear"
     if not quality.fair:
         words += " A log that the model never saw, with --backtest, would be a stricter check."
     yield Doubt(reason, state, words)
@@ -123,13 +126,15 @@ def _of_prediction(quality: Quality | Absent) -> Iterator[Doubt]:
 def _of_rankers(rankers: Rankers | Absent) -> Iterator[Doubt]:
     if isinstance(rankers, Absent):
         return
+    reason = "rankers show mostly items that the log never showed"
     little = [row for row in rankers.rows if row.seen < LITTLE_SEEN]
     told = ", ".join(f"{row.name} {row.seen:.0%}" for row in little or rankers.rows)
-    yield Doubt(
-        "rankers show mostly items that the log never showed",
-        "applies" if little else "clear",
-        f"Share of places with items judged by their own clicks: {told}.",
-    )
+    if rankers.has_log:
+        shares = f"Share of places with items judged by their own clicks: {told}."
+        yield Doubt(reason, "applies" if little else "clear", shares)
+    else:
+        words = "No log was given, so all items are judged by their features alone; LOG adds it."
+        yield Doubt(reason, "open", words)
     if not rankers.is_backtested:
         words = "The comparison was not checked on a log held back; --backtest does so."
         yield Doubt("the model is wrong about your traffic of today", "open", words)

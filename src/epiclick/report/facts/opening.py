@@ -2,11 +2,20 @@
 
 from dataclasses import dataclass
 
+from epiclick.comparison.checks import Check
+from epiclick.comparison.verdict import Difference
 from epiclick.report.facts.absent import Absent
 from epiclick.report.facts.bias import Bias, BiasRow
 from epiclick.report.facts.doubts import Doubt
 from epiclick.report.facts.quality import Quality
-from epiclick.report.facts.rankers import Rankers
+from epiclick.report.facts.rankers import Rankers, ShipState
+
+AGREEMENT = {
+    "inside": "agreed with",
+    "just outside": "lay just outside the interval of",
+    "far outside": "differed from",
+}
+"""Observed clicks and those predicted, by the grade of a backtest."""
 
 MOST_NAMED = 5  # contexts in the first sentence
 
@@ -19,18 +28,21 @@ class Opening:
         looked_at: which positions get looked at.
         sure: how sure that is.
         ship: which ranker to ship.
+        ship_state: whether one can be shipped now; "open" where that is undecided.
     """
 
     looked_at: str
     sure: str
     ship: str
+    ship_state: ShipState = "open"
 
 
 def opening(
     bias: Bias, quality: Quality | Absent, rankers: Rankers | Absent, doubts: tuple[Doubt, ...]
 ) -> Opening:
     """Say it."""
-    return Opening(_looked_at(bias), _sure(bias, quality, doubts), _ship(rankers))
+    state = "open" if isinstance(rankers, Absent) else rankers.state
+    return Opening(_looked_at(bias), _sure(bias, quality, doubts), _ship(rankers), state)
 
 
 def _looked_at(bias: Bias) -> str:
@@ -70,7 +82,7 @@ def _sure(bias: Bias, quality: Quality | Absent, doubts: tuple[Doubt, ...]) -> s
     )
     checked = ""
     if not isinstance(quality, Absent) and quality.fair and quality.backtest.inside is not None:
-        agree = "agreed with" if quality.backtest.inside else "differed from"
+        agree = AGREEMENT[quality.backtest.grade or "inside"]
         checked = f" clicks that the model had not seen {agree} its prediction, and"
     return f"{words};{checked} {against}."
 
@@ -95,6 +107,8 @@ def _ship(rankers: Rankers | Absent) -> str:
             "but this model cannot say how sure that is, so test it before you ship it."
         )
     gain = f"{lead.relative:+.1%} clicks ({lead.relative_low:+.1%} to {lead.relative_high:+.1%})"
+    if rankers.is_sure and rankers.checks:
+        return _hold(rankers.checks, lead)
     if rankers.is_sure:
         return f"Ship {best.name}: it beats {lead.against} with probability " + (
             f"{_chance(lead.prob_better)}, expect {gain}."
@@ -103,6 +117,29 @@ def _ship(rankers: Rankers | Absent) -> str:
         f"Do not choose between {best.name} and {lead.against} yet: {best.name} is better with "
         f"probability {_chance(lead.prob_better)} only, expect {gain}."
     )
+
+
+def _hold(checks: tuple[Check, ...], lead: Difference) -> str:
+    """Why a ranker that is ahead is not to be shipped now, by the check that matters most."""
+    failed = [check for check in checks if check.state == "failed"]
+    first, *others = failed or checks
+    ahead = (
+        f"it is ahead of {lead.against} with probability {_chance(lead.prob_better)} "
+        f"({lead.relative:+.1%} clicks)"
+    )
+    more = ""
+    if others:
+        many = "one other check" if len(others) == 1 else f"{len(others)} other checks"
+        more = (
+            f" {many[:1].upper()}{many[1:]} {'failed' if failed else 'must be looked at'} as well."
+        )
+    what = (
+        f"Do not ship {lead.name} yet" if failed else f"Check once more before you ship {lead.name}"
+    )
+    # the figures of a backtest stand in the section on rankers in full
+    found = first.found.removeprefix("Backtest: ")
+    found = f": {found}" if found else "."
+    return f"{what}: {ahead}, but {first.title}{found} {first.remedy}{more}"
 
 
 def _spread_out(rows: list[BiasRow]) -> list[BiasRow]:

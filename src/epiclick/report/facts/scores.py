@@ -22,6 +22,9 @@ RULES = {
 }
 """Baselines in words."""
 
+CLEAR = 2.0
+"""Standard errors from which on a lead is one."""
+
 
 @dataclass(frozen=True)
 class ScoreRow:

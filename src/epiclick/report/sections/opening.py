@@ -2,6 +2,7 @@
 
 from html import escape
 
+from epiclick.report.facts.absent import Absent
 from epiclick.report.facts.doubts import Doubt
 from epiclick.report.gather import Report
 from epiclick.report.markup import folded, prose
@@ -28,12 +29,21 @@ def opening_section(report: Report) -> str:
         "How sure we are": said.sure,
         "What to ship": said.ship,
     }
-    items = "".join(f"<li><b>{name}</b>{escape(text)}</li>" for name, text in sentences.items())
+    items = "".join(
+        f"<li{_bar(report) if text is said.ship else ''}><b>{name}</b>{prose(text)}</li>"
+        for name, text in sentences.items()
+    )
     links = "".join(f'<a href="#{key}">{name}</a>' for key, name in LINKS.items())
     return (
         f'<ul class="opening">{items}</ul>{_doubts(report.doubts)}'
         f'<nav aria-label="Sections">{links}</nav>'
     )
+
+
+def _bar(report: Report) -> str:
+    """Colour of the bar beside the advice: only what was checked and passed is green."""
+    known = not isinstance(report.rankers, Absent)
+    return f' class="is-{report.opening.ship_state}"' if known else ""
 
 
 def _doubts(doubts: tuple[Doubt, ...]) -> str:

@@ -19,6 +19,9 @@ from epiclick.report.markup import (
 
 TITLE = "How well it foretells clicks"
 
+MARKS = {"inside": "yes", "far outside": "no"}
+"""Colour of a backtest by its grade; all others are open."""
+
 
 def quality_section(report: Report) -> str:
     """Rates by position, scores, backtest."""
@@ -37,14 +40,14 @@ def quality_section(report: Report) -> str:
         )
     )
     tested = found.backtest
-    mark = "no" if tested.inside is False else "yes" if tested.inside else "open"
+    mark = MARKS.get(tested.grade or "", "open")
     words = tested.words[:1].upper() + tested.words[1:]
     return section(
         "fit",
         TITLE,
         paragraph(f"Checked on {found.of}: {found.displays:,} displays."),
         caveat,
-        f'<p class="verdict"><span class="{mark}">Backtest:</span> {escape(words)}.</p>',
+        f'<p class="verdict is-{mark}"><span class="{mark}">Backtest:</span> {escape(words)}.</p>',
         f'<div class="charts">{_rates(found)}{_scores(found)}</div>',
         *(missing(absent) for absent in found.missing),
     )

@@ -36,7 +36,7 @@ def rankers_section(report: Report) -> str:
     return section(
         "rankers",
         TITLE,
-        f'<p class="verdict"><b>Verdict:</b> {escape(found.verdict)}</p>',
+        f'<p class="verdict is-{found.state}"><b>Verdict:</b> {escape(found.verdict)}</p>',
         backtest,
         f'<div class="charts">{charts}</div>',
         _differences(found),
