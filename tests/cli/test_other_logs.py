@@ -1,10 +1,13 @@
 """Logs beside the model's own: columns and contexts are the model's, the rows are all of them."""
 
 from pathlib import Path
+from unittest import mock
 
 import pandas as pd
 import pytest
 
+from epiclick.cli.log_options import NOTHING_GIVEN
+from epiclick.data.log import LogOptions
 from epiclick.pbm import load
 
 from .conftest import TRAINING, Done, epiclick
@@ -110,6 +113,11 @@ def test_the_model_s_own_log_is_read_as_it_was(model: Path, weeks: Path) -> None
     log = pd.concat(pd.read_parquet(weeks / f"week{week}.parquet") for week in (1, 2))
     log.assign(week=1).to_parquet(copy)
     assert epiclick(*ask, "--train", copy).record["baselines"] != own
+    # a copy without the column of the condition, all rows of which are the model's own
+    bare = weeks.parent / "bare.parquet"
+    pd.read_parquet(weeks / "week1.parquet").drop(columns="week").to_parquet(bare)
+    assert epiclick(*ask, "--train", bare).code == 2
+    assert epiclick(*ask, "--train", bare, "--where", "").record["baselines"] == own
     said = " ".join(epiclick(*ask[:-1], "--train", weeks).err.split())
     assert f"--train: rows where {WEEK}" in said
 
@@ -176,6 +184,14 @@ def test_the_page_names_the_rows_of_the_model_and_of_its_logs(
     assert f"--where {quoted}" in text
     assert "<tr><td>where</td><td>week &lt;= 1</td></tr>" in text
     assert f"{weeks}: rows where week = 2 AND device &lt;&gt; &#x27;tv&#x27;" in text
+
+
+def test_a_note_names_few_of_many_logs(capsys: pytest.CaptureFixture[str]) -> None:
+    saved, logs = LogOptions(where=WEEK), [f"day{i}.csv" for i in range(30)]
+    with mock.patch("epiclick.cli.log_options._are_counts", return_value=False):
+        NOTHING_GIVEN.over_saved(saved, logs, quiet=False)
+    said = " ".join(capsys.readouterr().err.split())
+    assert "all rows of day0.csv, day1.csv, day2.csv and 27 more are read" in said
 
 
 def test_help_says_which_rows_are_read() -> None:

@@ -71,7 +71,8 @@ def test_the_page_has_all_that_was_given(
     for rule in ("one click rate for all", "click rate by position", "click rate by item"):
         assert rule in page
     assert "pointwise" in page
-    assert "Verdict: best beats worst" in page
+    # few pages: most items of worst were never shown, few link the positions
+    assert "Verdict: do not choose best yet: it is ahead of worst" in page
     assert "expected loss seen truth" in page
     assert "have their true value in the 90% interval" in page
     assert "whose true relevance is known" in page

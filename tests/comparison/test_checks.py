@@ -62,7 +62,7 @@ def test_a_backtest_just_outside_asks_for_a_second_one() -> None:
     found = clear_lead(backtest="a little off", backtest_grade="just outside")
     assert found.verdict.startswith("check before new is chosen: it is ahead of odd with")
     assert "the backtest lies just outside its interval" in found.verdict
-    assert found.verdict.endswith("Backtest: a little off. Backtest a second log.")
+    assert found.verdict.endswith("Backtest: a little off.")
     assert (named(found), [check.state for check in found.checks()]) == ([], ["doubtful"])
 
 

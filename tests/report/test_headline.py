@@ -64,7 +64,7 @@ def test_a_failed_backtest_changes_the_headline(report: Report) -> None:
 def test_a_backtest_just_outside_makes_the_headline_careful() -> None:
     just = with_later(graded("just outside"))
     assert just.opening.ship_state == "open"
-    assert just.opening.ship.startswith("Check once more before you ship best <b>: it is ahead of")
+    assert just.opening.ship.startswith("Check again before you ship best <b>: it is ahead of")
     assert "one sound log in 10 lies outside" in just.opening.ship
     assert "lay just outside the interval of its prediction" in just.opening.sure
     states = {doubt.reason: doubt.state for doubt in just.doubts}

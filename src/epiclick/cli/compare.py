@@ -1,9 +1,11 @@
 """`epiclick compare`: would another ranker get more clicks?"""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from epiclick.cli.commas import names_in
 from epiclick.cli.compare_input import check_names, named_rankings, warn_of_same_files
 from epiclick.cli.compare_output import print_comparison
 from epiclick.cli.log_options import NOTHING_GIVEN, GivenOptions, MissingFeatures, reads_log
@@ -12,7 +14,7 @@ from epiclick.cli.output import AsJson, Quiet, note, print_json, progress
 from epiclick.cli.relevance import check_features
 from epiclick.cli.shared_options import Backtest, Depth, Features, Model, Truth
 from epiclick.cli.telling import known, print_text, told_warnings
-from epiclick.errors import InputError
+from epiclick.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     from epiclick.comparison.result import Comparison
@@ -58,6 +60,13 @@ def compare(
             "probability, and no check of the model failed.",
         ),
     ] = None,
+    despite: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CHECKS",
+            help="Checks that --fail-unless-better lets fail, such as unseen,positions.",
+        ),
+    ] = None,
     truth: Truth = None,
     samples: Annotated[int, typer.Option(help="Samples of every value.")] = 2_500,
     level: Annotated[
@@ -88,6 +97,7 @@ def compare(
     world = None if truth is None else read_truth(truth)
     rankings = named_rankings(ranking)
     check_names(list(rankings), against, fail_unless_better)
+    accepted = accepted_checks(despite, fail_unless_better)
     fitted = load(model)
     check_features(fitted, features)
     with told_warnings(quiet=silent) as told:
@@ -130,7 +140,9 @@ def compare(
             "epistemic one, or one with --members"
         )
     verdict = verdict_of(found, fail_unless_better)
-    reasons = None if fail_unless_better is None else reasons_to_fail(found, fail_unless_better)
+    reasons = None
+    if fail_unless_better is not None:
+        reasons = reasons_to_fail(found, fail_unless_better, accepted)
     if as_json:
         record: dict[str, Any] = {**found.to_dict(), "verdict": verdict}
         if against is not None:
@@ -162,7 +174,7 @@ def not_beaten(found: "Comparison", sure: float) -> list[str]:
     return [each for each in others if found.difference(first, each).prob_better < sure]
 
 
-def reasons_to_fail(found: "Comparison", sure: float) -> list[str]:
+def reasons_to_fail(found: "Comparison", sure: float, accepted: Sequence[str]) -> list[str]:
     """Why the ranker named first does not pass: others that it does not beat, checks that failed.
 
     A probability from a model that failed a check is no reason to ship, however high it is.
@@ -173,8 +185,28 @@ def reasons_to_fail(found: "Comparison", sure: float) -> list[str]:
             f"{found.names[0]} does not beat {' and '.join(unbeaten)} with probability {sure:g} or "
             "more"
         )
-    failed = [check for check in found.checks(found.names) if check.state == "failed"]
-    return [*reasons, *(check.title for check in failed)]
+    for check in found.checks(found.names):
+        if check.state == "failed" and check.name not in accepted:
+            reasons.append(f"{check.title} (--despite {check.name} accepts that)")
+    return reasons
+
+
+def accepted_checks(despite: str | None, sure: float | None) -> tuple[str, ...]:
+    """The checks that may fail, if there are such."""
+    names = tuple(names_in(despite))
+    if not names:
+        return ()
+    if sure is None:
+        raise InputError("--despite needs --fail-unless-better, whose checks it is about")
+    from epiclick.comparison.checks import NAMES
+
+    for name in names:
+        if name not in NAMES:
+            raise InputError(
+                f"--despite {name}: there is no such check{did_you_mean(name, NAMES)}; there are "
+                f"{', '.join(NAMES)}"
+            )
+    return names
 
 
 def verdict_of(found: "Comparison", sure: float | None) -> str:

@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from epiclick.cli.commas import names_in
-from epiclick.cli.log_options import (
-    NOTHING_GIVEN,
-    GivenOptions,
-    Logs,
-    MissingFeatures,
-    for_own_log,
-    reads_log,
-)
+from epiclick.cli.log_options import NOTHING_GIVEN, GivenOptions, Logs, MissingFeatures, reads_log
 from epiclick.cli.log_reading import read_counts
 from epiclick.cli.output import AsJson, Quiet, note, print_json, progress
 from epiclick.cli.relevance import check_features
@@ -85,7 +78,7 @@ def evaluate(
         parted = count_by(list(log), options, counts, names_in(by))
         trained = None
         if train:
-            own = for_own_log(options, fitted.fitted_.options, train, quiet=silent)
+            own = given.over_own(fitted.fitted_.options, train, quiet=silent)
             trained = read_counts(train, own, quiet=silent)
         with progress("scoring", quiet=silent):
             scores, rivals = score(fitted, others, log, options, counts, trained)

@@ -14,6 +14,7 @@ from epiclick.data.log import LogOptions
 from epiclick.errors import InputError
 
 USUAL = LogOptions()
+MOST_NAMED = 3  # logs in a note
 
 
 def _option(*names: str, **settings: Any) -> Any:
@@ -127,22 +128,23 @@ class GivenOptions:
             note(f"the log is read as the model's own was: {words}", quiet=quiet)
         if saved.where is not None and self.where is None and logs and not _are_counts(logs):
             note(
-                f"the model was fitted to rows where {saved.where}; all rows of {', '.join(logs)} "
+                f"the model was fitted to rows where {saved.where}; all rows of {_named(logs)} "
                 "are read. --where selects rows",
                 quiet=quiet,
             )
         return chosen
 
+    def over_own(self, saved: LogOptions, logs: Sequence[str], *, quiet: bool) -> LogOptions:
+        """The same to read the log that the model was fitted to: the rows that it was fitted to.
 
-def for_own_log(
-    options: LogOptions, saved: LogOptions, logs: Sequence[str], *, quiet: bool
-) -> LogOptions:
-    """The options of a call, to read the log that the model was fitted to: the same rows of it."""
-    # which rows a file of counts holds was settled when it was counted
-    where = None if _are_counts(logs) else saved.where
-    if where is not None:
-        note(f"--train: rows where {where}, which the model was fitted to", quiet=quiet)
-    return replace(options, where=where)
+        Another condition that is given is about other logs; an empty one asks for all rows.
+        """
+        lifted = self.where is not None and not self.where.strip()
+        # which rows a file of counts holds was settled when it was counted
+        where = None if lifted or _are_counts(logs) else saved.where
+        if where is not None:
+            note(f"--train: rows where {where}, which the model was fitted to", quiet=quiet)
+        return replace(self.over(saved.for_another_log()), where=where)
 
 
 NOTHING_GIVEN = GivenOptions()
@@ -208,3 +210,8 @@ def _are_counts(logs: Sequence[str]) -> bool:
     from epiclick.data.readers import counts_files
 
     return bool(counts_files(list(logs)))
+
+
+def _named(logs: Sequence[str]) -> str:
+    shown = ", ".join(logs[:MOST_NAMED])
+    return shown if len(logs) <= MOST_NAMED else f"{shown} and {len(logs) - MOST_NAMED} more"

@@ -116,6 +116,7 @@ def print_by(by: str, values: Sequence[Mapping[str, Any]]) -> None:
         shown = sorted(values, key=lambda row: -row["displays"])[:MOST_VALUES]
     paged = all(row["per"] == "page" for row in values)
     rates = ("observed_per_page", "predicted_per_page") if paged else ("observed", "predicted")
+    room = max(1, *(len(_mark(row)) for row in shown))
     print_table(
         f"By {by}: clicks a {'page' if paged else 'display'}"
         + (f", the {MOST_VALUES} most displayed" if shown is not values else ""),
@@ -125,7 +126,7 @@ def print_by(by: str, values: Sequence[Mapping[str, Any]]) -> None:
                 str(row["value"]),
                 *(f"{row[each]:,}" for each in COUNTED),
                 *(number(row[each]) for each in rates),
-                _ratio(row),
+                f"{_ratio(row)}{_mark(row):{room}}",
             ]
             for row in shown
         ),
@@ -138,7 +139,7 @@ def _print_marks(values: Sequence[Mapping[str, Any]]) -> None:
     from epiclick.evaluation.backtest import FAR
 
     graded = [row for row in values if row["grade"] is not None]
-    if not any(MARKS[row["grade"]] for row in graded):
+    if not any(map(_mark, graded)):
         return
     level = graded[0]["level"]
     wide = max(FAR, level)
@@ -154,11 +155,15 @@ def _print_marks(values: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _ratio(row: Mapping[str, Any]) -> str:
-    """Clicks observed for one predicted with the interval, marked where it leaves out 1."""
+    """Clicks observed for one predicted, with the interval where it is known."""
     if row["grade"] is None:
-        return f"{number(row['ratio'], 2)}  "
+        return number(row["ratio"], 2)
     ends = f"{number(row['ratio_low'], 2)} to {number(row['ratio_high'], 2)}"
-    return f"{number(row['ratio'], 2)} ({ends}){MARKS[row['grade']]:2}"
+    return f"{number(row['ratio'], 2)} ({ends})"
+
+
+def _mark(row: Mapping[str, Any]) -> str:
+    return MARKS.get(row["grade"], "")
 
 
 def _overall(scores: "ClickScores") -> list[str]:

@@ -21,6 +21,12 @@ from epiclick.evaluation.checks import BAD_TAIL, FEW_QUERIES, is_poor_fit
 from epiclick.models.fitted import FittedPBM
 from epiclick.models.position import BetaLookup
 
+NAMES = (
+    *("backtest", "unseen", "fit", "positions", "randomised", "uncertainty", "queries"),
+    "posterior",
+)
+"""Of all checks."""
+
 LITTLE_SEEN = 0.5
 """Share of a ranker's slots judged by their own clicks below which its value is a guess."""
 
@@ -30,11 +36,11 @@ class Check:
     """A check that did not pass.
 
     Attributes:
-        name: of the check: "backtest", "fit", "unseen", ...
+        name: of the check, one of `NAMES`, or of those that a report makes beside them.
         state: it failed, or is in doubt.
         title: what is wrong, in a few words that complete "but ...".
         found: the figures, as a sentence; empty where the title has them.
-        remedy: what to do, as a sentence.
+        remedy: what to do, as a sentence; empty where `found` says it.
     """
 
     name: str
@@ -57,13 +63,13 @@ def backtest_check(grade: Grade | None, words: str | None) -> tuple[Check, ...]:
     found = f"Backtest: {words}."
     if grade == "far outside":
         remedy = (
-            "Find out what changed between the logs (`epiclick evaluate --by day,device` shows "
-            "where), and fit again."
+            "`epiclick evaluate --by day,device` shows where the logs differ: find out why, and "
+            "fit again."
         )
         return (Check("backtest", "failed", "the backtest failed", found, remedy),)
     if grade == "just outside":
         title = "the backtest lies just outside its interval"
-        return (Check("backtest", "doubtful", title, found, "Backtest a second log."),)
+        return (Check("backtest", "doubtful", title, found, ""),)  # its words say what to do
     return ()
 
 

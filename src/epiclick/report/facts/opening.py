@@ -129,17 +129,12 @@ def _hold(checks: tuple[Check, ...], lead: Difference) -> str:
     )
     more = ""
     if others:
-        many = "one other check" if len(others) == 1 else f"{len(others)} other checks"
-        more = (
-            f" {many[:1].upper()}{many[1:]} {'failed' if failed else 'must be looked at'} as well."
-        )
-    what = (
-        f"Do not ship {lead.name} yet" if failed else f"Check once more before you ship {lead.name}"
-    )
-    # the figures of a backtest stand in the section on rankers in full
-    found = first.found.removeprefix("Backtest: ")
-    found = f": {found}" if found else "."
-    return f"{what}: {ahead}, but {first.title}{found} {first.remedy}{more}"
+        many = "One other check" if len(others) == 1 else f"{len(others)} other checks"
+        more = f"{many} {'failed' if failed else 'must be looked at'} as well."
+    what = f"Do not ship {lead.name} yet" if failed else f"Check again before you ship {lead.name}"
+    figures = first.found.removeprefix("Backtest: ").replace(". Warning: ", ", which is ")
+    found = f"{first.title}: {figures}" if figures else f"{first.title}."
+    return " ".join(filter(None, (f"{what}: {ahead}, but {found}", first.remedy, more)))
 
 
 def _spread_out(rows: list[BiasRow]) -> list[BiasRow]:
