@@ -21,9 +21,11 @@ from epiclick.models.kinds import ThetaPosterior
 from epiclick.models.parameters import Parameters
 from epiclick.models.position import BetaLookup, PointLookup, init_betas, init_points
 from epiclick.models.relevance import init_exposure, init_relevance
+from epiclick.posterior.anchor import Moved
 from epiclick.posterior.identifiability import check_anchor, named
 from epiclick.posterior.items import known_items
 from epiclick.posterior.position import KnownBias, find_posterior
+from epiclick.posterior.unbounded import unbounded_bias
 from epiclick.training.batches import Shapes
 from epiclick.training.bootstrap import bootstrap_weights
 from epiclick.training.checkpoint import Checkpoint, digest_counts, digest_settings
@@ -51,6 +53,7 @@ class Plan:
         hidden: units of the network's hidden layers.
         training: how long and how fast.
         anchor: index of the context whose bias is 1, None for a free scale.
+        moved: why it is not the first position, where that was left to be found.
         holdout: share of queries held out where no validation set is given.
         level: of the intervals that are kept.
         posterior: how the posterior of position bias and last layer is found; None for none.
@@ -69,6 +72,7 @@ class Plan:
     anchor: int | None
     holdout: float
     level: float
+    moved: Moved | None = None
     posterior: ThetaPosterior | None = None
     shapes: tuple[Shapes, Shapes | None] | None = None
     known: KnownBias | None = None
@@ -150,7 +154,8 @@ def fit_pbm(
             progress=progress,
         )
         fitted = replace(fitted, parameters=parameters, posterior=posterior)
-    found = check_fit(fitted, train, plan.level, plan.known, randomised)
+    bias = None if plan.anchor is None else unbounded_bias(counts)
+    found = check_fit(fitted, train, plan.level, plan.known, randomised, bias, plan.moved)
     summary = replace(fitted.training, checks=found.records, warnings=found.warnings)
     return replace(fitted, training=summary, items=_items(fitted, counts, plan.level))
 

@@ -10,8 +10,8 @@ from epiclick.data.counts import ClickCounts
 from epiclick.errors import InputError, InputWarning
 from epiclick.estimators import make_estimator
 from epiclick.fitting import Plan
-from epiclick.models.anchor import resolve_anchor
 from epiclick.models.kinds import ThetaPosterior
+from epiclick.posterior.anchor import Anchor, resolve_anchor
 from epiclick.posterior.known_bias import held_contexts, read_known_bias
 from epiclick.posterior.nuts import require_numpyro
 from epiclick.training.objective import EpistemicObjective, PointwiseObjective
@@ -49,7 +49,8 @@ def epistemic_plan(model: "EpistemicPBM", counts: ClickCounts) -> Plan:
         )
     if point and model.theta_posterior == "nuts":
         require_numpyro()
-    objective = EpistemicObjective(estimator, float(model.entropy), anchor, model.samples)
+    index = None if anchor is None else anchor.index
+    objective = EpistemicObjective(estimator, float(model.entropy), index, model.samples)
     plan = _plan(model, objective, "point" if point else "beta", anchor, counts)
     if point and counts.features is None and model.epochs is None and model.members == 1:
         plan = replace(plan, training=replace(plan.training, epochs=EPOCHS_TO_MODE))
@@ -65,7 +66,8 @@ def pointwise_plan(model: "PointwisePBM", counts: ClickCounts) -> Plan:
             "EpistemicPBM, which can do without"
         )
     anchor = _anchor(model.anchor, counts)
-    return _plan(model, PointwiseObjective(anchor), "point", anchor, counts)
+    index = None if anchor is None else anchor.index
+    return _plan(model, PointwiseObjective(index), "point", anchor, counts)
 
 
 def with_known_bias(plan: Plan, counts: ClickCounts, source: Any) -> Plan:
@@ -76,6 +78,10 @@ def with_known_bias(plan: Plan, counts: ClickCounts, source: Any) -> Plan:
             "a given position bias needs EpistemicPBM with estimator='marginal'; others learn all "
             "of it from the clicks"
         )
+    if plan.moved is not None:
+        # the table says what is looked at how much, relative to the first position
+        plan = replace(plan, anchor=plan.moved.usual, moved=None)
+        objective = replace(objective, anchor=plan.anchor)
     known = read_known_bias(source, counts.contexts, plan.anchor, plan.level)
     held = held_contexts(known)
     if plan.training.networks > 1 and np.isfinite(known.mean).sum() > len(held):
@@ -92,7 +98,7 @@ def _plan(
     model: "EpistemicPBM | PointwisePBM",
     objective: Any,
     position: str,
-    anchor: int | None,
+    anchor: Anchor | None,
     counts: ClickCounts,
 ) -> Plan:
     bare = counts.features is None
@@ -123,13 +129,14 @@ def _plan(
             members=model.members,
             bootstrap=model.bootstrap,
         ),
-        anchor=anchor,
+        anchor=None if anchor is None else anchor.index,
+        moved=None if anchor is None else anchor.moved,
         holdout=model.holdout,
         level=model.level,
     )
 
 
-def _anchor(anchor: Any, counts: ClickCounts) -> int | None:
+def _anchor(anchor: Any, counts: ClickCounts) -> Anchor | None:
     return None if anchor is None else resolve_anchor(counts, anchor)
 
 

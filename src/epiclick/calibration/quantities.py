@@ -66,7 +66,11 @@ class Questions:
             np.stack([table[f"relative_{end}"].to_numpy()[self._places[1:]] for table in tables])
             for end in ("low", "high")
         )
-        return Answers(truth, np.median(drawn, axis=1), low, high, drawn)
+        told = np.isfinite(low).all(axis=0)  # a bias at its bound has no interval
+        drawn = drawn[told]
+        if not told.any():
+            return None
+        return Answers(truth[told], np.median(drawn, axis=1), low[:, told], high[:, told], drawn)
 
     def unseen_relevance(self) -> Answers:
         """Relevance of some items of the queries held back."""

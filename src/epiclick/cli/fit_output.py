@@ -32,6 +32,8 @@ def fit_record(
         "log_likelihood": training.log_likelihood,
         "chi2_per_df": training.checks["chi2_per_df"],
         "position_bias": bias_records(model),
+        "anchor": training.checks["anchor"],
+        "at_bound": training.checks["at_bound"],
         "identifiability": training.checks["identifiability"],
         "posterior": training.checks.get("posterior"),
         "given_bias": training.checks.get("given_bias"),

@@ -9,6 +9,7 @@ from epiclick.cli.output import AsJson, Quiet, print_json, print_table
 from epiclick.cli.shared_options import Model
 from epiclick.cli.telling import known, number, print_text, tell_warning
 from epiclick.errors import InputError
+from epiclick.models.bias_table import stored_at_bound
 from epiclick.models.kinds import BiasKind
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ def position_bias(
         record: dict[str, Any] = {"position_bias": bias_records(fitted, kind, level)}
         if given := fitted.fitted_.training.checks.get("given_bias"):
             record["given_bias"] = known(given)
+        if bound := fitted.fitted_.training.checks.get("at_bound"):
+            record["at_bound"] = known(bound)
         print_json({**record, "warnings": warnings})
         return
     for warning in warnings:
@@ -88,6 +91,10 @@ def print_bias(
         print_text(FREE_SCALE)
     if not intervals:
         print_text("No intervals: the model takes position bias as a point.")
+    elif bound := stored_at_bound(model.fitted_):
+        rows = bias[names].iloc[bound].to_numpy().tolist()
+        places = "; ".join(", ".join(map(str, row)) for row in rows)
+        print_text(f"No interval at {', '.join(names)} {places}: the bias is at its bound.")
 
 
 def given_words(given: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:

@@ -19,9 +19,11 @@ from epiclick.data.features import FeatureTable, read_features
 from epiclick.errors import InputError
 from epiclick.evaluation.backtest import backtest as run_backtest
 from epiclick.models.averaging import bias_by
+from epiclick.models.bias_table import stored_at_bound
 from epiclick.models.fitted import FittedPBM
 from epiclick.models.uncertainty import parameter_draws
 from epiclick.pbm import PositionBasedModel
+from epiclick.posterior.identifiability import named
 
 Weights = Literal["traffic", "uniform"]
 
@@ -160,6 +162,11 @@ def _notes(
     """What a user must know of how the comparison was made."""
     notes = [f"'{ranking.name}': {note}" for ranking in rankings for note in ranking.notes]
     notes += slots.notes
+    if bound := stored_at_bound(fitted):
+        notes.append(
+            f"position bias is at its bound at {named(fitted.contexts, bound)}: values may be off, "
+            "and their intervals too narrow; fit with another anchor, as the model's warnings say"
+        )
     length = np.bincount(slots.ranker, slots.weight)  # a list's slots, weighted as the values are
     if np.ptp(length) > SAME_LENGTH * length.min():
         told = [f"'{r.name}' {slot:.1f}" for r, slot in zip(rankings, length, strict=True)]

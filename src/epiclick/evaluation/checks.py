@@ -1,5 +1,6 @@
 """All that a fit is checked for, kept with the model and told in words."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +12,13 @@ from epiclick.evaluation.randomised import compare_randomised
 from epiclick.models.fitted import FittedPBM
 from epiclick.models.prediction import mean_bias
 from epiclick.models.uncertainty import ParameterPosterior
-from epiclick.posterior.identifiability import identifiability, named, pressing_against_one
+from epiclick.posterior.anchor import Moved, moved_words
+from epiclick.posterior.at_bound import AtBound, at_bound_words, contexts_at_bound
+from epiclick.posterior.identifiability import identifiability
 from epiclick.posterior.known_bias import describe_known, held_contexts
 from epiclick.posterior.learned import learned
 from epiclick.posterior.position import KnownBias
+from epiclick.posterior.unbounded import UnboundedBias, unbounded_bias
 
 POOR_FIT = 1.5
 """Pearson's chi2/df above which clicks vary more than a position-based model allows."""
@@ -45,6 +49,8 @@ def check_fit(
     level: float,
     known: KnownBias | None = None,
     randomised: ClickCounts | None = None,
+    unbounded: UnboundedBias | None = None,
+    moved: Moved | None = None,
 ) -> Checks:
     """Check data and fit.
 
@@ -54,18 +60,27 @@ def check_fit(
         level: of intervals.
         known: position bias that was given.
         randomised: pages with a random ranking, kept out of the fit.
+        unbounded: ratios of position bias without a bound; by default those of `train`.
+        moved: why the anchor is not the first position, where that was left to be found.
     """
     theta, _ = mean_bias(fitted)
     found, fit = identifiability(train), chi2_per_df(train, theta)
-    narrowed = learned(fitted, known)
+    held = () if known is None else held_contexts(known)
+    at_bound: tuple[AtBound, ...] = ()
+    if fitted.anchor is not None:
+        at_bound = contexts_at_bound(fitted, unbounded or unbounded_bias(train), held)
+    bound = [each.context for each in at_bound]
+    narrowed = learned(fitted, known, bound)
     words, warnings = found.words().splitlines(), [*found.warnings]
     records: dict[str, Any] = {
         "chi2_per_df": fit.ratio,
         "chi2_df": fit.df,
         "identifiability": found.to_dict(),
+        "anchor": _describe_anchor(fitted, moved),
+        "at_bound": [each.to_dict(fitted.contexts) for each in at_bound],
     }
     warnings += _poor_fit(fit)
-    warnings += _scale(fitted, theta, known)
+    warnings += _scale(fitted, known, at_bound, moved)
     if known is not None:
         records["given_bias"] = describe_known(known, fitted.contexts, level)
     if narrowed is not None and fitted.posterior is not None:
@@ -87,7 +102,7 @@ def check_fit(
             "by_position": narrowed.to_records(),
         }
     if randomised is not None:
-        compared = compare_randomised(fitted, randomised, level)
+        compared = compare_randomised(fitted, randomised, level, bound)
         records["identifiability"]["randomised"] = compared.to_dict()
         words += compared.words()
         warnings += compared.warnings
@@ -116,8 +131,10 @@ def _poor_fit(fit: FitCheck) -> list[str]:
     ]
 
 
-def _scale(fitted: FittedPBM, theta: np.ndarray, known: KnownBias | None) -> list[str]:
-    """A word on absolute values that rest on something else than clicks."""
+def _scale(
+    fitted: FittedPBM, known: KnownBias | None, at_bound: Sequence[AtBound], moved: Moved | None
+) -> list[str]:
+    """A word on a scale that rests on something else than clicks, or is not where one expects."""
     if fitted.anchor is None:
         if known is not None:
             return []  # which has a value for every context
@@ -125,13 +142,24 @@ def _scale(fitted: FittedPBM, theta: np.ndarray, known: KnownBias | None) -> lis
             "no position is anchored at 1, so only ratios of position bias are learned from the "
             "clicks; its scale, and with it relevance, rests on the prior"
         ]
-    held = () if known is None else held_contexts(known)
-    return [
-        f"the bias at {named(fitted.contexts, [context])} presses against 1: it may be looked at "
-        "more than the anchor; choose it as the anchor"
-        for context in pressing_against_one(theta, fitted.anchor)
-        if context not in held
-    ]
+    found = []
+    if moved is not None:
+        found.append(moved_words(fitted.contexts, fitted.anchor, moved))
+    if at_bound:
+        found.append(at_bound_words(fitted.contexts, fitted.anchor, at_bound))
+    return found
+
+
+def _describe_anchor(fitted: FittedPBM, moved: Moved | None) -> dict[str, Any] | None:
+    """A record of the anchor: its context, and the one it was moved from; None without one."""
+    if fitted.anchor is None:
+        return None
+    rows = fitted.contexts.to_pylist()
+    return {
+        "context": rows[fitted.anchor],
+        "moved_from": None if moved is None else rows[moved.usual],
+        "ratio": None if moved is None else moved.ratio,
+    }
 
 
 def _tail(posterior: ParameterPosterior) -> tuple[list[str], list[str]]:

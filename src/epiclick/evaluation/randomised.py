@@ -12,7 +12,7 @@ Its error comes from the differences between queries. A model of other pages ass
 change position for reasons unrelated to who sees them; where the two disagree, they do not.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -116,12 +116,15 @@ class RandomisedCheck:
 
 
 def compare_randomised(
-    fitted: FittedPBM, randomised: ClickCounts, level: float = 0.9
+    fitted: FittedPBM,
+    randomised: ClickCounts,
+    level: float = 0.9,
+    at_bound: Collection[int] = (),
 ) -> RandomisedCheck:
     """Compare a model with the randomised pages that were kept out of its log.
 
     Positions are compared within equal values of the other context columns: who has which device,
-    say, is not random.
+    say, is not random. A model's bias at its bound, or relative to one, has no interval.
     """
     index = contexts_of(fitted, randomised.contexts, warn=False)
     context = index[randomised.context]
@@ -134,6 +137,8 @@ def compare_randomised(
     rows: list[dict[str, Any]] = []
     for k, other in enumerate(against):
         own = _with_ends("model", bias[k] / bias[other], _spread(log_bias, k, other), half)
+        if k in at_bound or other in at_bound:
+            own |= {"model_low": float("nan"), "model_high": float("nan")}
         row: dict[str, Any] = {"against": int(other), **own, "scaled": np.nan}
         if k != other:
             ratio, sd = mantel_haenszel(randomised, context, k, int(other))
@@ -240,4 +245,7 @@ _SIDES: Mapping[str, int] = {"low": -1, "high": 1}
 
 
 def _interval(row: pd.Series, name: str) -> str:
-    return f"{row[name]:.2f} ({row[f'{name}_low']:.2f} to {row[f'{name}_high']:.2f})"
+    low, high = row[f"{name}_low"], row[f"{name}_high"]
+    return f"{row[name]:.2f} " + (
+        "(at its bound)" if np.isnan(low) else f"({low:.2f} to {high:.2f})"
+    )

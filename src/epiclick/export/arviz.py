@@ -18,6 +18,7 @@ from epiclick.export.samples import (
     samples_by_features,
     samples_given_clicks,
 )
+from epiclick.models.bias_table import stored_at_bound
 from epiclick.models.fitted import FittedPBM
 
 DRAWS = 1000
@@ -106,6 +107,8 @@ def _inference_data(fitted: FittedPBM, bias: np.ndarray, items: ItemSamples | No
         query_id, doc_id = items.query_id.to_pylist(), items.doc_id.to_pylist()
         coords["item"] = [f"{q}/{d}" for q, d in zip(query_id, doc_id, strict=True)]
     attributes = {"inference_library": "epiclick", "model": fitted.kind}
+    if bound := stored_at_bound(fitted):
+        attributes["at_bound"] = ", ".join(str(labels[k]) for k in bound)
     if items is not None:
         attributes["items"] = f"{len(items.query_id)} of {items.of}"
     data = arviz.from_dict(

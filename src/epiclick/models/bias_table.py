@@ -22,6 +22,8 @@ def position_bias_table(
 ) -> pd.DataFrame:
     """Context columns, mean, low, high, and the same relative to the anchor (or the first).
 
+    A bias at its bound (see `posterior.at_bound`) has no interval: its ends are NaN.
+
     Args:
         fitted: the model.
         level: probability that low to high holds.
@@ -56,10 +58,21 @@ def position_bias_table(
                 rng = np.random.default_rng(0)
                 drawn = rng.multivariate_normal(centre, covariance, RATIO_DRAWS, method="eigh")
             relative_low, relative_high = _ratios(special.log_expit(drawn), first, ends)
+    low, high, relative_low, relative_high = (
+        _unless_at_bound(fitted, ends) for ends in (low, high, relative_low, relative_high)
+    )
     table["mean"], table["low"], table["high"] = mean, low, high
     table["relative"] = mean / mean[first]
     table["relative_low"], table["relative_high"] = relative_low, relative_high
     return table
+
+
+def stored_at_bound(fitted: FittedPBM) -> list[int]:
+    """Contexts whose bias the anchor's kept from rising, as the checks of the fit found.
+
+    A model written before there was such a check has none.
+    """
+    return [each["index"] for each in fitted.training.checks.get("at_bound", ())]
 
 
 def posterior_samples(fitted: FittedPBM) -> np.ndarray | None:
@@ -127,6 +140,12 @@ def _of_logits(
     mean = special.expit(centre[:, None] + sd[:, None] * nodes) @ (weights / weights.sum())
     low, high = special.expit(centre + sd * stats.t.ppf(ends, freedom)[:, None])
     return np.where(np.isinf(centre), 1.0, mean), low, high
+
+
+def _unless_at_bound(fitted: FittedPBM, ends: np.ndarray) -> np.ndarray:
+    kept = np.array(ends, float)
+    kept[stored_at_bound(fitted)] = np.nan
+    return kept
 
 
 def _ratios(log_theta: np.ndarray, first: int, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

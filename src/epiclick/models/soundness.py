@@ -55,6 +55,7 @@ def _problems(fitted: FittedPBM) -> Iterator[Problem]:
         yield from _member_problems(i, member, fitted)
     if fitted.posterior is not None:
         yield from _posterior_problems(fitted.posterior, fitted)
+    yield from _at_bound_problems(fitted)
     for name in ("train", "held_out"):
         yield from _id_problems(f"queries.{name}", getattr(fitted.queries, name))
     if fitted.items is not None:
@@ -174,6 +175,15 @@ def _number_problems(name: str, array: np.ndarray) -> Iterator[Problem]:
         yield Problem(f"{name} is {array.dtype}, not float32 or float64")
     elif count := int(np.sum(~np.isfinite(array))):
         yield Problem(f"{name} must be finite numbers", count, "value")
+
+
+def _at_bound_problems(fitted: FittedPBM) -> Iterator[Problem]:
+    """Contexts whose bias is at its bound are named by number; an older file has none."""
+    found, contexts = fitted.training.checks.get("at_bound", []), len(fitted.contexts)
+    listed = found if isinstance(found, list | tuple) else [found]
+    numbers = [each.get("index") if isinstance(each, Mapping) else None for each in listed]
+    if any(type(k) is not int or not 0 <= k < contexts for k in numbers):
+        yield Problem(f"training.checks.at_bound must name contexts from 0 to {contexts - 1}")
 
 
 def _id_problems(name: str, ids: pa.Array) -> Iterator[Problem]:

@@ -22,10 +22,6 @@ FEW_LINKS = 30
 from differences between items, and few items show too little of them: of 90 % intervals of a ratio
 of two biases, simulated, 46-55 % held the truth with 3 items, 71-79 % with 10, 82-86 % with 30."""
 
-AGAINST_ONE = 0.95
-"""Bias from which on a context may be seen more than the anchor. The uniform prior keeps it from 1:
-of a few hundred pages, a bias that should be 2 came out as 0.97."""
-
 SHOWN = 12  # contexts named in one message
 
 
@@ -177,11 +173,6 @@ def check_anchor(counts: ClickCounts, anchor_index: int) -> None:
         f"the anchor {named(found.contexts, [anchor_index])} shares no item, directly or through "
         f"others, with the contexts of most displays; choose one of {candidates}"
     )
-
-
-def pressing_against_one(theta: np.ndarray, anchor_index: int) -> list[int]:
-    """Contexts beside the anchor whose bias is at its bound: they may be seen more than it is."""
-    return [int(k) for k in np.flatnonzero(np.asarray(theta) >= AGAINST_ONE) if k != anchor_index]
 
 
 def named(contexts: pa.Table, indices: Iterable[int]) -> str:

@@ -91,15 +91,23 @@ def _json_records(path: Path) -> list[dict[str, Any]] | None:
     """The rows of a file that is one JSON value; None for all others, JSON lines among them."""
     if path.suffix.lower() != ".json" or not path.is_file():
         return None
+    at_bound: list[Any] = []
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except ValueError:
         return None
     if isinstance(found, dict):
+        at_bound = found.get("at_bound") or []
         found = found.get("position_bias", [found])
     if isinstance(found, list) and found and all(isinstance(row, dict) for row in found):
-        return found
+        return [row for row in found if not _is_at_bound(row, at_bound)]
     raise InputError(f"{path} holds no rows of position bias; see epiclick position-bias --json")
+
+
+def _is_at_bound(row: dict[str, Any], at_bound: list[Any]) -> bool:
+    """Whether a row has no interval as its bias was at its bound: it must not be held there."""
+    keys = [each["context"].items() for each in at_bound]
+    return any(key <= row.items() for key in keys)
 
 
 def _check_columns(table: pa.Table, contexts: pa.Table, name: str) -> None:

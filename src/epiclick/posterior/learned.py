@@ -1,5 +1,6 @@
 """How far the clicks have narrowed what was assumed of position bias before them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +31,8 @@ class Learned:
         contexts: the table of contexts.
         anchor: the context whose bias is 1, or None.
         before: (contexts,) of the prior; NaN where bias is held: at the anchor, or as given.
-        after: (contexts,) of the posterior, as its intervals show it; NaN likewise.
+        after: (contexts,) of the posterior, as its intervals show it; NaN likewise, and where a
+            bias is at its bound.
         given: (contexts,) whether the prior was given by the user.
     """
 
@@ -99,8 +101,16 @@ class Learned:
         ]
 
 
-def learned(fitted: FittedPBM, known: KnownBias | None = None) -> Learned | None:
-    """How sure the fit is of position bias, against its prior; None where it has no posterior."""
+def learned(
+    fitted: FittedPBM, known: KnownBias | None = None, at_bound: Sequence[int] = ()
+) -> Learned | None:
+    """How sure the fit is of position bias, against its prior; None where it has no posterior.
+
+    Args:
+        fitted: the model.
+        known: position bias that was given.
+        at_bound: contexts whose bias is at its bound, so that nothing says how sure it is.
+    """
     if fitted.posterior is None:
         return None
     contexts = len(fitted.contexts)
@@ -115,6 +125,7 @@ def learned(fitted: FittedPBM, known: KnownBias | None = None) -> Learned | None
         before = np.where(given, _sd(known.mean, known.sd), before)
         held = known.sd <= HELD_SD
         before, after = np.where(held, np.nan, before), np.where(held, np.nan, after)
+    after[list(at_bound)] = np.nan
     return Learned(fitted.contexts, fitted.anchor, before, after, given)
 
 

@@ -1,9 +1,11 @@
 """Position bias with its intervals, and what the checks of the fit say of it."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from epiclick.models.bias_table import stored_at_bound
 from epiclick.models.position import BetaLookup
 from epiclick.report.facts.contexts import drawn, labels_of, spoken
 from epiclick.report.facts.sources import Sources
@@ -23,6 +25,7 @@ class BiasRow:
         relative_low: lower end of its interval; NaN without one.
         relative_high: upper end.
         truth: of a simulated world, relative to the reference; NaN where unknown.
+        is_at_bound: whether the reference's bias keeps it from rising, so that it has no interval.
     """
 
     label: str
@@ -34,11 +37,17 @@ class BiasRow:
     relative_low: float
     relative_high: float
     truth: float
+    is_at_bound: bool = field(default=False, kw_only=True)
 
     @property
     def is_held(self) -> bool:
         """Whether there is nothing to be sure or unsure of: the reference itself."""
         return self.relative_low == self.relative_high == 1
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether it is known how sure it is."""
+        return not (self.is_held or math.isnan(self.relative_low))
 
 
 @dataclass(frozen=True)
@@ -88,7 +97,7 @@ def bias(sources: Sources) -> Bias:
         kind = "evidential"
     elif np.isnan(numbers[1]).all():
         kind = ""
-    labels = labels_of(contexts)
+    labels, at_bound = labels_of(contexts), set(stored_at_bound(fitted))
     return Bias(
         context=", ".join(contexts.column_names),
         reference=spoken(contexts, first),
@@ -100,6 +109,7 @@ def bias(sources: Sources) -> Bias:
                 labels[k],
                 spoken(contexts, k),
                 *(float(values[k]) for values in (*numbers, truth)),
+                is_at_bound=k in at_bound,
             )
             for k in drawn(checks["by_context"]["displays"])
         ),

@@ -50,7 +50,10 @@ def _looked_at(bias: Bias) -> str:
     if not others:
         return f"All that was shown stood at {bias.reference}, so there is nothing to compare."
     told = _spread_out(others)
-    named = [f"{_times(row.relative)} at {row.spoken}" for row in told]
+    named = [
+        f"{'at least ' if row.is_at_bound else ''}{_times(row.relative)} at {row.spoken}"
+        for row in told
+    ]
     more = "" if len(told) == len(others) else f" (all {bias.contexts} places are below)"
     return (
         f"For every 100 times that a result at {bias.reference} is looked at, the same result is "
@@ -59,7 +62,8 @@ def _looked_at(bias: Bias) -> str:
 
 
 def _sure(bias: Bias, quality: Quality | Absent, doubts: tuple[Doubt, ...]) -> str:
-    learned = [row for row in bias.rows if not row.is_held]
+    learned = [row for row in bias.rows if row.has_interval]
+    bound = [row.spoken for row in bias.rows if row.is_at_bound]
     applies = sum(doubt.state == "applies" for doubt in doubts)
     against = {0: "no check speaks against it", 1: "one check speaks against it"}.get(
         applies, f"{applies} checks speak against it"
@@ -69,6 +73,8 @@ def _sure(bias: Bias, quality: Quality | Absent, doubts: tuple[Doubt, ...]) -> s
             "How sure that is this model cannot say, as it has one number for everything; "
             f"{against}."
         )
+    if bound and not learned:
+        return f"How sure that is cannot be said, as all of it is at its bound; {against}."
     if not learned:
         return f"There is nothing to be unsure of in that; {against}."
     widest = max(learned, key=lambda row: row.relative_high - row.relative_low)
@@ -77,14 +83,21 @@ def _sure(bias: Bias, quality: Quality | Absent, doubts: tuple[Doubt, ...]) -> s
     if bias.kind == "evidential":
         promise = "which the paper's way of fitting does not make right on average"
     words = (
-        f"Each of these numbers has a range {promise}: the widest is {low} to {high}, at "
-        f"{widest.spoken}"
+        f"Each of these numbers{_but(bound)} has a range {promise}: the widest is {low} to {high}, "
+        f"at {widest.spoken}"
     )
     checked = ""
     if not isinstance(quality, Absent) and quality.fair and quality.backtest.inside is not None:
         agree = AGREEMENT[quality.backtest.grade or "inside"]
         checked = f" clicks that the model had not seen {agree} its prediction, and"
     return f"{words};{checked} {against}."
+
+
+def _but(bound: list[str]) -> str:
+    if not bound:
+        return ""
+    few = bound if len(bound) <= MOST_NAMED else [*bound[:MOST_NAMED], "others"]
+    return f", but for {_joined(few)}, where it is at its bound,"
 
 
 def _ship(rankers: Rankers | Absent) -> str:

@@ -91,7 +91,7 @@ def _chart(found: Bias, *, absolute: bool) -> str:
     numbers = table(
         columns,
         (
-            (row.label, percent(value), interval(low, high))
+            (row.label, percent(value), "at its bound" if row.is_at_bound else interval(low, high))
             for row, (value, low, high) in zip(rows, values, strict=True)
         ),
     )
@@ -105,6 +105,8 @@ def _values(found: Bias, values: list[tuple[float, float, float]]) -> Layer:
         text = f"{row.spoken}: {percent(value)}"
         if not math.isnan(low) and low < high:
             text += f"\n{found.level:.0%} interval {interval(low, high)}"
+        if row.is_at_bound:
+            text += "\nno interval: at its bound"
         texts.append(text)
     return Layer(
         "points",
