@@ -284,7 +284,11 @@ def test_another_anchor_is_the_one_at_one(bare: ec.ClickCounts) -> None:
     model = ec.EpistemicPBM(epochs=2, anchor=2).fit(bare)
     bias = model.position_bias()
     assert bias["mean"][1] == bias["relative"][1] == 1
-    assert any("presses against 1" in words for words in model.fitted_.training.warnings)
+    assert any(
+        "at position 1 is at its bound" in words
+        and words.endswith("--anchor 1 (in Python: anchor=1)")
+        for words in model.fitted_.training.warnings
+    )
 
 
 def test_a_single_position_and_contexts_of_several_columns(bare: ec.ClickCounts) -> None:

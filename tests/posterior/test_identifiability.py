@@ -19,7 +19,6 @@ from epiclick.posterior.identifiability import (
     WeakLink,
     check_anchor,
     identifiability,
-    pressing_against_one,
 )
 
 entries = st.dictionaries(
@@ -202,16 +201,3 @@ def test_real_logs(shared_data: Callable[[str], Path]) -> None:
     # 46 clicks cannot tell a position effect
     bandit = read_log(shared_data("obd/random/men.csv"), columns={"query_id": "user_feature_0"})
     assert "few clicked items" in identifiability(bandit).warnings[0]
-
-
-@pytest.mark.parametrize(
-    ("theta", "anchor", "expected"),
-    [
-        ([1.0, 0.5, 0.2], 0, []),
-        ([1.0, 0.95, 0.9499], 0, [1]),
-        ([1.0, 1.0, 1.0], 2, [0, 1]),
-        ([1.0], 0, []),
-    ],
-)
-def test_estimates_that_press_against_one(theta: list, anchor: int, expected: list) -> None:
-    assert pressing_against_one(np.array(theta), anchor) == expected
