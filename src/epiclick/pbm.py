@@ -109,6 +109,9 @@ class PositionBasedModel(Parametrised, ABC):
     ) -> pd.DataFrame:
         """Context columns, mean, low, high, and relative to the anchor, or else the first.
 
+        The ends of intervals are NaN for a bias that is at its bound: without the bound it would
+        be that of the anchor or more.
+
         Args:
             kind: "robust": intervals from the differences between queries, which hold even where
                 clicks vary more than the model allows. "bayes": as if clicks followed the model.
@@ -204,7 +207,8 @@ class EpistemicPBM(PositionBasedModel):
         baseline: subtract leave-one-out baselines in the paper's estimators.
         samples: samples of position bias, and of relevance where it is sampled.
         anchor: the context whose bias is 1, so that relevance means the probability of a click if
-            shown there. "auto": the first position for `marginal`, None for the paper's.
+            shown there. "auto": for `marginal` the first position, or a context that is looked at
+            more than it by more than noise explains; None for the paper's.
             None leaves the scale free: absolute values then rest on the prior.
         members: networks of an ensemble, each trained on a bootstrap of the queries, all in one
             program beside the model's own; answers then average over them. 1: no ensemble.
@@ -297,7 +301,8 @@ class PointwisePBM(PositionBasedModel):
     """The usual position-based model: one number for every relevance and position.
 
     Args:
-        anchor: the context whose bias is 1; "auto" is the first position; None for a free scale.
+        anchor: the context whose bias is 1; "auto" is the first position, or a context that is
+            looked at more than it by more than noise explains; None for a free scale.
         members: networks of an ensemble, each trained on a bootstrap of the queries, all in one
             program beside the model's own; answers then average over them. 1: no ensemble.
         bootstrap: False for members that see all queries and differ in their first weights alone.
