@@ -140,3 +140,17 @@ def test_answers_are_the_same_at_every_call(case: Case, model: EpistemicPBM) -> 
     for name, given in first.items():
         assert np.array_equal(given.draws, again[name].draws)
         assert np.array_equal(given.low, again[name].low)
+
+
+def test_a_bias_at_its_bound_is_left_out(case: Case, model: EpistemicPBM) -> None:
+    training = model.fitted_.training
+    told = Questions(model, case, "robust").position_bias()
+    for bound, left in (([1], 1), ([1, 2], 0)):
+        checks = {**training.checks, "at_bound": [{"index": k} for k in bound]}
+        other = copy(model)
+        other.fitted_ = replace(model.fitted_, training=replace(training, checks=checks))
+        found = Questions(other, case, "robust").position_bias()
+        assert (0 if found is None else len(found.truth)) == left
+        if found is not None:
+            assert found.known
+            assert found.truth.tolist() == told.truth[1:].tolist()
