@@ -155,7 +155,7 @@ def fit_pbm(
         )
         fitted = replace(fitted, parameters=parameters, posterior=posterior)
     bias = None if plan.anchor is None else unbounded_bias(counts)
-    found = check_fit(fitted, train, plan.level, plan.known, randomised, bias, plan.moved)
+    found = check_fit(fitted, train, plan.level, plan.known, randomised, bias, plan.moved, counts)
     summary = replace(fitted.training, checks=found.records, warnings=found.warnings)
     return replace(fitted, training=summary, items=_items(fitted, counts, plan.level))
 

@@ -62,7 +62,7 @@ def test_clicks_without_displays_are_explained() -> None:
 
 
 def test_page_folds_need_a_page_id() -> None:
-    with pytest.raises(InputError, match="folds of pages need a column for page_id"):
+    with pytest.raises(InputError, match="page-parts needs a column for page_id"):
         resolve_columns(RAW, LogOptions(page_parts=10))
 
 

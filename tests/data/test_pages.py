@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epiclick.data import pages as page_checks
-from epiclick.data.pages import count_pages, share_without_click, without_bad_pages
+from epiclick.data.page_clicks import PageClicks
+from epiclick.data.pages import count_pages, without_bad_pages
 
 CONNECTION = ibis.duckdb.connect()
 
@@ -44,9 +45,10 @@ def test_pages_are_judged_as_by_brute_force(rows: list[tuple], ordered: bool, id
     if ordered:
         frame = frame.sort_values(["page_id", "position"], kind="stable")
     frame = frame.assign(page_id=frame.page_id.astype(ids))
-    pages, clean = count_pages(bound(frame), ["position"])
-    assert pages == frame.page_id.nunique()
-    assert clean == keeps_the_rules(frame)
+    found = count_pages(bound(frame), ["position"])
+    assert (found is not None) == keeps_the_rules(frame)
+    if found is not None:
+        assert found[0] == frame.page_id.nunique() == found[1].pages
 
 
 @settings(max_examples=40, deadline=None)
@@ -74,7 +76,9 @@ def test_an_ordered_log_is_proven_in_one_stream(shuffled_pages: bool) -> None:
     if shuffled_pages:
         names = np.random.default_rng(0).permutation(5000)
         frame = frame.assign(page_id=[f"page-{names[page]}" for page in frame.page_id])
-    assert page_checks._proven_pages(bound(frame), ["position"]) == 5000
+    proven = page_checks._proven_pages(bound(frame), ["position"])
+    assert proven is not None
+    assert proven[0] == proven[1].pages == 5000
 
 
 @pytest.mark.parametrize("row", [3, 4, 4999, 24_999])
@@ -83,31 +87,88 @@ def test_one_repeat_in_a_large_ordered_log_is_not_missed(row: int, column: str) 
     frame = ordered_log(5000, 5)
     frame.loc[row, column] = frame.loc[row - 3 if row % 5 >= 3 else row + 1, column]
     assert page_checks._proven_pages(bound(frame), ["position"]) is None
-    assert count_pages(bound(frame), ["position"]) == (5000, False)
+    assert count_pages(bound(frame), ["position"]) is None
 
 
 def test_a_page_that_comes_back_later_is_not_proven() -> None:
     frame = ordered_log(100, 5)
     frame.loc[frame.page_id == 99, "page_id"] = 3
     assert page_checks._proven_pages(bound(frame), ["position"]) is None
-    assert count_pages(bound(frame), ["position"]) == (99, False)
+    assert count_pages(bound(frame), ["position"]) is None
 
 
 def test_long_pages_are_grouped_instead() -> None:
     frame = ordered_log(50, page_checks.PROVABLE_PAGE_LENGTH + 1)
     assert page_checks._proven_pages(bound(frame), ["position"]) is None
-    assert count_pages(bound(frame), ["position"]) == (50, True)
+    found = count_pages(bound(frame), ["position"])
+    assert found is not None
+    assert found[0] == found[1].pages == 50
 
 
-def test_share_without_click_is_exact_for_few_pages_and_near_for_many(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def clicks_by_hand(frame: pd.DataFrame) -> dict[str, list[int]]:
+    """The oracle: pandas groups the pages."""
+    page = frame.groupby("page_id").click.agg(["size", "sum"]).astype(int)
+    every = page[page["size"] == page["sum"]]
+    return {
+        "clicks": np.bincount(page["sum"]).tolist(),
+        "displays": np.bincount(page["size"]).tolist(),
+        "everywhere": np.bincount(every["size"], minlength=page["size"].max() + 1).tolist(),
+    }
+
+
+def pages_of_any_length(pages: int) -> pd.DataFrame:
     rng = np.random.default_rng(3)
-    frame = ordered_log(20_000, 2).assign(click=rng.random(40_000) < 0.2)
-    exact = 1 - frame.groupby("page_id").click.any().mean()
-    assert share_without_click(bound(frame), 20_000) == pytest.approx(exact, abs=1e-12)
-    monkeypatch.setattr(page_checks, "SAMPLED_PAGES", 2000)
-    sampled = share_without_click(bound(frame), 20_000)
-    assert sampled != exact
-    # 2,000 pages of the 20,000: five standard errors of a share
-    assert abs(sampled - exact) < 5 * np.sqrt(exact * (1 - exact) / 2000)
+    frame = ordered_log(pages, 4)
+    frame = frame[frame.position <= rng.integers(1, 5, pages)[frame.page_id]]
+    return frame.assign(click=(rng.random(len(frame)) < 0.4).astype(int))
+
+
+@pytest.mark.parametrize("text", [False, True])
+@pytest.mark.parametrize("ordered", [False, True])
+def test_clicks_of_pages_are_counted_in_the_stream_and_by_grouping(
+    ordered: bool, text: bool
+) -> None:
+    frame = pages_of_any_length(2000)
+    if not ordered:
+        frame = frame.sample(frac=1, random_state=0)
+    if text:
+        frame = frame.assign(click=frame.click.map({0: "false", 1: "true"}))
+    found = count_pages(bound(frame), ["position"])
+    assert found is not None
+    assert (page_checks._proven_pages(bound(frame), ["position"]) is not None) == ordered
+    assert found[1].to_dict() == clicks_by_hand(pages_of_any_length(2000))
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_sample_of_many_pages_stands_for_all(
+    ordered: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = pages_of_any_length(20_000)
+    if not ordered:
+        frame = frame.sample(frac=1, random_state=0)
+    for module in ("pages", "page_clicks"):
+        monkeypatch.setattr(f"epiclick.data.{module}.SAMPLED_PAGES", 2000)
+    found = count_pages(bound(frame), ["position"])
+    assert found is not None
+    pages, clicks = found
+    assert pages == 20_000
+    exact = np.array(clicks_by_hand(frame)["clicks"]) / 20_000
+    size = clicks.pages
+    assert 1000 < size < 8000
+    # five standard errors of a share
+    assert np.all(np.abs(clicks.clicks / size - exact) < 5 * np.sqrt(exact * (1 - exact) / size))
+
+
+def test_clicks_of_pages_add_up_and_come_back_from_a_record() -> None:
+    long, short = ordered_log(10, 6).assign(click=1), ordered_log(4, 2)
+    one, other = (PageClicks.of(bound(log), 10) for log in (long, short))
+    both = PageClicks.sum([one, other])
+    assert both is not None
+    assert both.to_dict() == {
+        "clicks": [4, 0, 0, 0, 0, 0, 10],
+        "displays": [0, 0, 4, 0, 0, 0, 10],
+        "everywhere": [0, 0, 0, 0, 0, 0, 10],
+    }
+    assert both.without_click == 4 / 14
+    assert PageClicks.from_dict(both.to_dict()).to_dict() == both.to_dict()
+    assert PageClicks.sum([one, None]) is None

@@ -151,7 +151,9 @@ def fit(
 
         def read(which: Sequence[str], where: str | None = options.where) -> "ClickCounts":
             narrowed = replace(options, where=where)
-            counts = read_counts(which, narrowed, features, missing_features, quiet=silent)
+            counts = read_counts(
+                which, narrowed, features, missing_features, robots=False, quiet=silent
+            )
             # a model keeps how later logs are read, and which rows it learned from: a file of
             # counts knows its own, marks of randomised pages are no part of them
             rows = counts.options.where if where == options.where else options.where

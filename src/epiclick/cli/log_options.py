@@ -91,6 +91,23 @@ class GivenOptions:
         ),
     ] = None
 
+    max_clicks_per_page: Annotated[
+        int | None,
+        _option(
+            metavar="CLICKS",
+            help="Leave out pages with more clicks, as robots make them; 0: none.",
+            show_default="none",
+        ),
+    ] = None
+    drop_busiest: Annotated[
+        str | None,
+        _option(
+            metavar="SHARE",
+            help="Leave out this share of users, those with the most displays.",
+            show_default=f"{USUAL.drop_busiest:.0%}",
+        ),
+    ] = None
+
     def over(self, base: LogOptions) -> LogOptions:
         """Other options, with what was given in their place."""
         given: dict[str, Any] = {
@@ -107,7 +124,11 @@ class GivenOptions:
         if self.where is not None:
             given["where"] = self.where.strip() or None
         if self.max_bad is not None:
-            given["max_bad"] = parse_share(self.max_bad)
+            given["max_bad"] = parse_share(self.max_bad, "--max-bad")
+        if self.max_clicks_per_page is not None:
+            given["max_clicks_per_page"] = self.max_clicks_per_page or None  # 0 lifts a saved one
+        if self.drop_busiest is not None:
+            given["drop_busiest"] = parse_share(self.drop_busiest, "--drop-busiest")
         return replace(base, **given)
 
     def over_saved(self, saved: LogOptions, logs: Sequence[str], *, quiet: bool) -> LogOptions:
@@ -173,7 +194,15 @@ class AsTheModel(Verb):
     @staticmethod
     def shown() -> Mapping[str, str]:
         """Defaults by option."""
-        reused = ("context", "position_base", "ids", "on_bad", "max_bad")
+        reused = (
+            "context",
+            "position_base",
+            "ids",
+            "on_bad",
+            "max_bad",
+            "max_clicks_per_page",
+            "drop_busiest",
+        )
         return dict.fromkeys(reused, "the model's")
 
 
@@ -190,12 +219,12 @@ def parse_columns(assignments: Sequence[str]) -> dict[str, str]:
     return parsed
 
 
-def parse_share(text: str) -> float:
+def parse_share(text: str, option: str) -> float:
     """A share such as 0.1% or 0.001."""
     try:
         value = float(text.removesuffix("%"))
     except ValueError as error:
-        raise InputError(f"--max-bad {text}: write a share such as 0.1% or 0.001") from error
+        raise InputError(f"{option} {text}: write a share such as 0.1% or 0.001") from error
     return value / 100 if text.endswith("%") else value
 
 

@@ -19,9 +19,13 @@ def read_counts(
     features: str | None = None,
     missing_features: Literal["error", "drop"] = "error",
     *,
+    robots: bool = True,
     quiet: bool,
 ) -> "ClickCounts":
-    """Count a log and join features; the names that were taken are told, doubts are warned of."""
+    """Count a log and join features; columns found by another name are noted, doubts warned of.
+
+    A fit looks for robots itself, by the position bias it learns: then `robots` is False here.
+    """
     from epiclick.data.features import read_features
     from epiclick.data.readers import count_log
 
@@ -30,7 +34,8 @@ def read_counts(
     if report.aliases:
         found = ", ".join(f"{name} from {own}" for name, own in report.aliases.items())
         note(f"columns: {found}", quiet=quiet)
-    for message in report.warnings:
+    suspected = () if report.robots is None or not robots else (report.robots.words,)
+    for message in (*report.warnings, *suspected):
         warnings.warn(message, InputWarning, stacklevel=2)
     if features is None:
         return counts

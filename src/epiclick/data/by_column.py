@@ -20,6 +20,9 @@ from epiclick.data.readers import count_log, counts_files, open_log
 from epiclick.data.sources import open_source
 from epiclick.errors import InputError, InputWarning, Problem, did_you_mean
 
+MEANINGS = set(ALIASES) - {"part", "user_id"}
+"""Columns by which a log is counted in any case."""
+
 
 @dataclass(frozen=True, eq=False)
 class ByColumn:
@@ -130,13 +133,13 @@ def _check_columns(log: Any, options: LogOptions, columns: Sequence[str]) -> Non
     problems = [Problem(f"column '{name}' is named twice") for name in sorted(twice)]
     further = [name for name in dict.fromkeys(columns) if name not in options.context]
     for name in further:
-        if name in ALIASES and name != "part":
+        if name in MEANINGS:
             remedy = (
                 "Clicks are told apart by a further column, such as device, or by one of the "
                 f"contexts: {', '.join(options.context)}."
             )
             problems.append(Problem(f"column '{name}' has a meaning of its own", remedy=remedy))
-    further = [name for name in further if name not in ALIASES]
+    further = [name for name in further if name not in ALIASES or name == "user_id"]
     if further and not counts_files(log):
         names = open_source(log).table.columns
         problems += [

@@ -17,6 +17,7 @@ from epiclick.data.atomic import written_aside
 from epiclick.data.counts_note import CountsNote
 from epiclick.data.features import FeatureTable
 from epiclick.data.log import LogOptions, either
+from epiclick.data.page_clicks import PageClicks
 from epiclick.data.splits import SplitBy, check_split, deal_groups
 from epiclick.errors import InputError, Problem
 
@@ -39,6 +40,7 @@ class ClickCounts:
         part: (entries,) index into `parts`, or None.
         parts: the days or folds by which counts are kept apart, in order, or None.
         pages: number of pages counted, None where the log does not tell.
+        page_clicks: how many clicks pages got, None where that is not known.
         features: feature vectors; `feature_row` (pairs,) is the row of each pair.
         options: how the log was read.
     """
@@ -53,6 +55,7 @@ class ClickCounts:
     part: np.ndarray | None = None
     parts: pa.Array | None = None
     pages: int | None = None
+    page_clicks: PageClicks | None = None
     features: FeatureTable | None = None
     feature_row: np.ndarray | None = None
     options: LogOptions = field(default_factory=LogOptions)
@@ -150,6 +153,7 @@ class ClickCounts:
         *,
         context: Sequence[str] = ("position",),
         pages: int | None = None,
+        page_clicks: PageClicks | None = None,
         options: LogOptions | None = None,
     ) -> "ClickCounts":
         """Counts from rows such as `to_table` gives, in any order; equal keys are added up."""
@@ -187,6 +191,7 @@ class ClickCounts:
             part=part,
             parts=parts,
             pages=pages,
+            page_clicks=page_clicks,
             options=options or LogOptions(context=tuple(context)),
         )
 
@@ -221,6 +226,7 @@ class ClickCounts:
             pa.concat_tables([c.to_table() for c in counts], promote_options="permissive"),
             context=names,
             pages=sum(pages) if len(pages) == len(counts) else None,
+            page_clicks=PageClicks.sum([c.page_clicks for c in counts]),
             options=replace(head.options, where=either([c.options.where for c in counts])),
         )
         return total if head.features is None else total.with_features(head.features)
@@ -296,6 +302,7 @@ class ClickCounts:
             clicks=self.clicks[keep],
             part=None if self.part is None else self.part[keep],
             pages=self.pages if bool(np.all(keep)) else None,
+            page_clicks=self.page_clicks if bool(np.all(keep)) else None,
             feature_row=None if self.feature_row is None else self.feature_row[pairs],
         )
 
@@ -303,7 +310,9 @@ class ClickCounts:
 
     def to_parquet(self, path: str | Path) -> None:
         """Write the counts (not the features) as one Parquet file, read back by `from_parquet`."""
-        note = CountsNote(tuple(self.contexts.column_names), self.pages, self.options)
+        note = CountsNote(
+            tuple(self.contexts.column_names), self.pages, self.page_clicks, self.options
+        )
         with written_aside(path) as aside:
             pq.write_table(note.attach(self.to_table()), aside, compression="zstd")
 
@@ -313,5 +322,10 @@ class ClickCounts:
         note = CountsNote.of(path)
         if note is None:
             raise InputError(f"{path} was not written by epiclick; read it with read_log")
-        rows = note.read_rows(path)
-        return cls.from_table(rows, context=note.context, pages=note.pages, options=note.options)
+        return cls.from_table(
+            note.read_rows(path),
+            context=note.context,
+            pages=note.pages,
+            page_clicks=note.page_clicks,
+            options=note.options,
+        )

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from epiclick.data.checksums import CHANGED, check_record, with_digest
 from epiclick.data.damage import damaged, reading
 from epiclick.data.log import LogOptions
+from epiclick.data.page_clicks import PageClicks
 from epiclick.data.row_digest import digest_rows
 from epiclick.data.stored_json import from_json, get, texts
 from epiclick.errors import InputError
@@ -33,12 +34,14 @@ class CountsNote:
     Attributes:
         context: the context columns.
         pages: number of pages counted, None where the log did not tell.
+        page_clicks: how many clicks pages got, None where that is not known.
         options: how the log was read.
         rows: digest of the rows.
     """
 
     context: tuple[str, ...]
     pages: int | None
+    page_clicks: PageClicks | None
     options: LogOptions
     rows: str = ""
 
@@ -49,6 +52,7 @@ class CountsNote:
                 "schema_version": SCHEMA_VERSION,
                 "context": list(self.context),
                 "pages": self.pages,
+                "page_clicks": None if self.page_clicks is None else self.page_clicks.to_dict(),
                 "options": self.options.to_dict(),
                 "rows": digest_rows(table),
             }
@@ -81,9 +85,11 @@ class CountsNote:
             )
         with reading(path, MEND):
             check_record(record)
+            clicks = get(record, "page_clicks", dict, type(None))
             return cls(
                 texts(record, "context"),
                 get(record, "pages", int, type(None)),
+                None if clicks is None else PageClicks.from_dict(clicks),
                 LogOptions.from_dict(get(record, "options", dict)),
                 get(record, "rows", str),
             )

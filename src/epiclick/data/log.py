@@ -1,6 +1,6 @@
 """The log's columns: what each means, under which names it may come, how a log is to be read."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
@@ -15,10 +15,12 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "displays": ("displays", "impressions", "impression"),
     "clicks": ("clicks", "click"),
     "part": ("part",),
+    "user_id": ("user_id", "user", "client_id", "visitor_id"),
 }
 """Names under which each column is recognised, in any mixture of upper and lower case."""
 
 REQUIRED = ("query_id", "doc_id")
+OPTIONAL = ("page_id", "part", "user_id")
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,8 @@ class LogOptions:
         ids: `auto` keeps ids as they come (text files: integers where all are); or force a type.
         on_bad: refuse a log with bad rows, or drop them.
         max_bad: largest share of rows that may be dropped.
+        max_clicks_per_page: leave out pages with more clicks, as robots make them.
+        drop_busiest: leave out the users with the most displays, this share of all users.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -50,6 +54,8 @@ class LogOptions:
     ids: Literal["auto", "string", "integer"] = "auto"
     on_bad: Literal["error", "drop"] = "error"
     max_bad: float = 0.001
+    max_clicks_per_page: int | None = None
+    drop_busiest: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse settings that contradict each other, all at once."""
@@ -59,7 +65,7 @@ class LogOptions:
             wrong.append(f"columns: {hints} is not one of {', '.join(ALIASES)}")
         if not self.context or len(set(self.context)) != len(self.context):
             wrong.append("context: name at least one column, each once")
-        if clash := set(self.context) & (set(ALIASES) - {"position"}):
+        if clash := set(self.context) & (set(ALIASES) - {"position", "user_id"}):
             wrong.append(f"context: {', '.join(sorted(clash))} cannot be a context")
         if self.position_base not in (0, 1):
             wrong.append(f"position_base: must be 0 or 1, not {self.position_base}")
@@ -73,6 +79,12 @@ class LogOptions:
             wrong.append(f"on_bad: must be error or drop, not '{self.on_bad}'")
         if not 0 <= self.max_bad <= 1:
             wrong.append(f"max_bad: must be a share from 0 to 1, not {self.max_bad}")
+        if self.max_clicks_per_page is not None and self.max_clicks_per_page < 1:
+            wrong.append(f"max_clicks_per_page: must be 1 or more, not {self.max_clicks_per_page}")
+        if not 0 <= self.drop_busiest < 1:
+            wrong.append(
+                f"drop_busiest: must be a share from 0 to below 1, not {self.drop_busiest}"
+            )
         if wrong:
             raise InputError(
                 "options for reading the log:\n" + "\n".join(f"  - {w}" for w in wrong)
@@ -156,6 +168,9 @@ def resolve_columns(names: Sequence[str], options: LogOptions, source: str = "lo
     wanted += ["displays", "clicks"] if counted else ["click"]
     if options.page_parts is None:
         wanted.append("part")
+    # users are looked at, never counted by: columns that could each be theirs are left alone
+    if len(find("user_id")) == 1 or options.drop_busiest:
+        wanted.append("user_id")
 
     found: dict[str, str] = {}
     for canonical in wanted:
@@ -164,15 +179,9 @@ def resolve_columns(names: Sequence[str], options: LogOptions, source: str = "lo
             problems.append(_ambiguous(canonical, matches))
         elif matches:
             found[canonical] = matches[0]
-        elif canonical not in ("page_id", "part"):
+        elif canonical not in OPTIONAL:
             problems.append(_missing(canonical, names, counted))
-    if options.page_parts is not None and "page_id" not in found:
-        problems.append(
-            Problem(
-                "folds of pages need a column for page_id",
-                remedy="Name it with --column page_id=NAME.",
-            )
-        )
+    problems += _needed(options, found, counted)
 
     contexts = {}
     for context in options.context:
@@ -185,6 +194,21 @@ def resolve_columns(names: Sequence[str], options: LogOptions, source: str = "lo
     if problems:
         raise InputError.of(source, problems)
     return LogColumns(found=found, contexts=contexts, counted=counted)
+
+
+def _needed(options: LogOptions, found: Mapping[str, str], counted: bool) -> Iterator[Problem]:
+    """Columns without which an option cannot be used."""
+    asked = {
+        "--page-parts": ("page_id", options.page_parts is not None),
+        "--max-clicks-per-page": ("page_id", options.max_clicks_per_page is not None),
+        "--drop-busiest": ("user_id", options.drop_busiest > 0),
+    }
+    for what, (column, is_asked) in asked.items():
+        if is_asked and column not in found:
+            remedy = f"Name it with --column {column}=NAME."
+            yield Problem(f"{what} needs a column for {column}", remedy=remedy)
+        elif is_asked and counted and what != "--page-parts":
+            yield Problem(f"{what} needs rows of single displays, and these are counted already")
 
 
 def _unknown(what: str, name: str, names: Sequence[str]) -> Problem:

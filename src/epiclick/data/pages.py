@@ -4,16 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import ibis.expr.types as ir
-from ibis.expr.operations import Hash
 
-from epiclick.data.counting import RowRule, number, page_fold
+from epiclick.data.counting import RowRule, number
+from epiclick.data.page_clicks import SAMPLED_PAGES, PageClicks
 from epiclick.errors import Problem
 
 PROVABLE_PAGE_LENGTH = 20
 """Longest page for the quick proof, which compares every two rows at most so far apart."""
-
-SAMPLED_PAGES = 100_000
-"""About how many pages are looked at for the share of pages without a click."""
 
 
 PAGE_IS_MISSING = RowRule("page_id is missing", lambda log: log.page_id.isnull(), "page_id")
@@ -41,20 +38,22 @@ def page_rules(contexts: Sequence[str]) -> list[PageRule]:
     return rules
 
 
-def count_pages(log: ir.Table, contexts: Sequence[str]) -> tuple[int, bool]:
-    """Number of pages, and whether every page keeps the rules.
+def count_pages(log: ir.Table, contexts: Sequence[str]) -> tuple[int, PageClicks] | None:
+    """Number of pages and their clicks; None if a page breaks the rules.
 
     Logs are written page after page, positions ascending. Where the rows come in such an order, one
     stream over them proves the rules at a fraction of the cost of grouping by page; where they do
     not, pages are grouped.
     """
-    pages = _proven_pages(log, contexts)
-    if pages is not None:
-        return pages, True
+    if (proven := _proven_pages(log, contexts)) is not None:
+        return proven
     clean = not log.page_id.isnull().any().to_pyarrow().as_py() and all(
         _repeats(log, rule).count().to_pyarrow().as_py() == 0 for rule in page_rules(contexts)
     )
-    return log.page_id.nunique().to_pyarrow().as_py(), clean
+    if not clean:
+        return None
+    pages = log.page_id.nunique().to_pyarrow().as_py()
+    return pages, PageClicks.of(log, pages)
 
 
 def diagnose_pages(log: ir.Table, contexts: Sequence[str]) -> list[Problem]:
@@ -88,16 +87,6 @@ def without_bad_pages(log: ir.Table, contexts: Sequence[str]) -> ir.Table:
     return log
 
 
-def share_without_click(log: ir.Table, pages: int) -> float:
-    """Share of pages on which nothing was clicked, from a sample of pages when there are many."""
-    one_in = pages // SAMPLED_PAGES
-    if one_in > 1 and log.get_backend().has_operation(Hash):
-        log = log.filter(page_fold(log.page_id, one_in) == 0)
-    page = log.group_by("page_id").aggregate(clicked=number(log.click).max())
-    share = page.aggregate(share=(page.clicked == 0).mean()).to_pyarrow()["share"][0].as_py()
-    return float(share) if share is not None else 0.0
-
-
 def _repeats(log: ir.Table, rule: PageRule) -> ir.Table:
     """Pages and values that repeat on them."""
     if "position" in rule.columns:
@@ -106,43 +95,51 @@ def _repeats(log: ir.Table, rule: PageRule) -> ir.Table:
     return grouped.filter(grouped.times > 1)
 
 
-def _proven_pages(log: ir.Table, contexts: Sequence[str]) -> int | None:
-    """Number of pages if one stream over the rows proves that all keep the rules, else None.
+def _proven_pages(log: ir.Table, contexts: Sequence[str]) -> tuple[int, PageClicks] | None:
+    """Number of pages and their clicks if one stream proves that all keep the rules, else None.
 
     If pages ascend (or, failing that, as many runs of equal page_id are met as there are pages),
     the rows of a page stand together. If positions ascend within a run, none repeats; and no
     document does if no two rows of a run within the page's length agree. This is so in whatever
     order the rows come, so an engine that reorders them cannot make a wrong log pass. DuckDB alone
-    streams windows without sorting; other engines group.
+    streams windows without sorting; other engines group. The clicks of some pages are gathered on
+    the way: another pass for them would cost more than the rest of what is learned from them.
     """
     backend = log.get_backend()
     if backend.name != "duckdb" or tuple(contexts) != ("position",):
         return None
     if not log.position.type().is_integer():
         return None
-    longest = log.position.max().to_pyarrow().as_py() - log.position.min().to_pyarrow().as_py() + 1
+    extent = log.aggregate(rows=log.count(), longest=log.position.max() - log.position.min() + 1)
+    size, longest = (column[0].as_py() for column in extent.to_pyarrow().columns)
     if longest > PROVABLE_PAGE_LENGTH:
         return None
     lags = range(1, longest)
-    rows = backend.compile(log.select("page_id", "position", "doc_id"))
+    one_in = max(size // longest // SAMPLED_PAGES, 1)
+    rows = backend.compile(
+        log.select("page_id", "position", "doc_id", clicked=number(log.click) == 1)
+    )
     query = f"""
         SELECT
             count(*) FILTER (page_id IS DISTINCT FROM page_before) AS runs,
             bool_and(page_id >= page_before) AS ascending,
             bool_or(page_id IS NULL OR (page_id = page_before AND position <= position_before))
                 AS unordered,
-            {"".join(f"bool_or(item = item_{i}) OR " for i in lags)} false AS repeated
+            {"".join(f"bool_or(item = item_{i}) OR " for i in lags)} false AS repeated,
+            list({{'page': page_id, 'clicked': clicked}}) FILTER (hash(page_id) % {one_in} = 0)
+                AS sampled
         FROM (
-            SELECT page_id, position, item,
+            SELECT page_id, position, item, clicked,
                 lag(page_id) OVER () AS page_before,
                 lag(position) OVER () AS position_before,
                 {", ".join(f"lag(item, {i}) OVER () AS item_{i}" for i in lags) or "0"}
-            FROM (SELECT page_id, position, hash(page_id, doc_id) AS item FROM ({rows}))
+            FROM (SELECT page_id, position, clicked, hash(page_id, doc_id) AS item FROM ({rows}))
         )
     """
-    runs, ascending, unordered, repeated = backend.raw_sql(query).fetchone()
+    found = backend.raw_sql(query).fetch_arrow_table()
+    runs, ascending, unordered, repeated = (found[i][0].as_py() for i in range(4))
     if unordered or repeated:
         return None
     if ascending or runs == log.page_id.nunique().to_pyarrow().as_py():
-        return int(runs)
+        return int(runs), PageClicks.of_rows(found["sampled"].combine_chunks().flatten())
     return None

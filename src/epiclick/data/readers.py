@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from epiclick.data.busiest_users import busy_users
 from epiclick.data.counting import (
     bad_rows,
     canonical_log,
@@ -24,14 +25,16 @@ from epiclick.data.engine import Source, engine_errors, select_where, stoppable
 from epiclick.data.features import read_features
 from epiclick.data.files import damage, find_files, kind_of, repeated_files
 from epiclick.data.ids import settle_types, type_problems
+from epiclick.data.left_out import left_out, without_robots
 from epiclick.data.log import LogColumns, LogOptions, resolve_columns
+from epiclick.data.page_clicks import PageClicks
 from epiclick.data.pages import (
     PAGE_IS_MISSING,
     count_pages,
     diagnose_pages,
-    share_without_click,
     without_bad_pages,
 )
+from epiclick.data.robots import Suspicion, suspicious_pages
 from epiclick.data.sources import open_source
 from epiclick.errors import InputError, InputWarning, Problem
 
@@ -48,12 +51,14 @@ class LogReport:
         dropped: rows left out because they were bad.
         capped: counted rows whose clicks were cut to their displays.
         warnings: why answers from this log may mislead, and the notes on rows dropped or capped.
+        robots: pages that look like those of robots, if there are any.
     """
 
     aliases: Mapping[str, str]
     dropped: int
     capped: int
     warnings: tuple[str, ...]
+    robots: Suspicion | None = None
 
 
 def read_log(
@@ -76,7 +81,8 @@ def read_log(
         **settings: fields of `LogOptions`, over those of `options`.
     """
     counts, report = count_log(source, replace(options or LogOptions(), **settings))
-    for message in report.warnings:
+    robots = () if report.robots is None else (report.robots.words,)
+    for message in (*report.warnings, *robots):
         warnings.warn(message, InputWarning, stacklevel=2)
     if features is None:
         return counts
@@ -96,16 +102,27 @@ def count_log(source: Any, options: LogOptions) -> tuple[ClickCounts, LogReport]
         typed = settle_types(counted, columns, options, text=opened.text)
         _refuse_empty(typed, opened.name, options, dropped)
         counts = ClickCounts.from_table(
-            typed, context=tuple(columns.contexts), pages=pages, options=options
+            typed,
+            context=tuple(columns.contexts),
+            pages=None if pages is None else pages[0],
+            page_clicks=None if pages is None else pages[1],
+            options=options,
         )
         notes = list(opened.notes)
+        whole = replace(options, max_clicks_per_page=None, drop_busiest=0.0)
+        if whole != options:
+            notes += left_out(open_log(source, whole)[1], options)
         if dropped:
             notes.append(f"{dropped:,} bad rows were left out")
         capped = pc.sum(counted["capped"]).as_py() if "capped" in counted.column_names else 0
         if capped:
             notes.append(f"{capped:,} rows had more clicks than displays; their clicks were capped")
-        notes += _doubts(counts, None if pages is None else log)
-    return counts, LogReport(columns.aliases, dropped, capped, tuple(notes))
+        notes += _doubts(counts)
+        if "user_id" in columns.found and not columns.counted:
+            busy = busy_users(log, counts.pages)
+            notes += [] if busy is None else [busy.words]
+    robots = suspicious_pages(counts)
+    return counts, LogReport(columns.aliases, dropped, capped, tuple(notes), robots)
 
 
 def open_log(source: Any, options: LogOptions) -> tuple[Source, ir.Table, LogColumns]:
@@ -115,24 +132,25 @@ def open_log(source: Any, options: LogOptions) -> tuple[Source, ir.Table, LogCol
     columns = resolve_columns(table.columns, options, opened.name)
     if problems := type_problems(opened, table, columns, options):
         raise InputError.of(opened.name, problems)
-    return opened, canonical_log(table, columns, options), columns
+    log = canonical_log(table, columns, options)
+    return opened, without_robots(log, options), columns
 
 
 def _count(
     opened: Source, log: ir.Table, columns: LogColumns, options: LogOptions
-) -> tuple[pa.Table, int | None, int]:
-    """Counted rows, number of pages and rows dropped; refuses or drops what breaks the rules."""
+) -> tuple[pa.Table, tuple[int, PageClicks] | None, int]:
+    """Counted rows, pages and their clicks, rows dropped; refuses or drops what breaks rules."""
     rules = row_rules(log, columns, options)
     contexts = tuple(columns.contexts)
     paged = "page_id" in columns.found and not columns.counted
 
-    def attempt(rows: ir.Table) -> tuple[pa.Table, int | None, bool]:
+    def attempt(rows: ir.Table) -> tuple[pa.Table, tuple[int, PageClicks] | None, bool]:
         counted = count_expression(rows, columns, options, rules).to_pyarrow()
         bad = pc.any(counted["bad"]).as_py()
         if bad or not paged or not counted.num_rows:
             return counted, None, not bad
-        pages, clean = count_pages(rows, contexts)
-        return counted, pages, clean
+        pages = count_pages(rows, contexts)
+        return counted, pages, pages is not None
 
     counted, pages, clean = attempt(log)
     unreadable = opened.unreadable()
@@ -190,22 +208,19 @@ def _refuse_empty(counted: pa.Table, name: str, options: LogOptions, dropped: in
         )
 
 
-def _doubts(counts: ClickCounts, log: ir.Table | None = None) -> list[str]:
+def _doubts(counts: ClickCounts) -> list[str]:
     """What may mislead in a log that breaks no rule."""
     doubts = []
     if len(counts.contexts) == 1:
         doubts.append(
             "all displays share one position (context), so position bias cannot be learned"
         )
-    pages = counts.pages
-    # with fewer clicks than 95 % of pages, more than 5 % of pages must be without one
-    if log is not None and pages and counts.total_clicks > (1 - FEW_WITHOUT_CLICK) * pages:
-        share = share_without_click(log, pages)
-        if share < FEW_WITHOUT_CLICK:
-            doubts.append(
-                f"only {share:.1%} of pages are without a click; if pages without clicks were not "
-                "logged, relevance comes out too high"
-            )
+    pages = counts.page_clicks
+    if pages is not None and pages.without_click < FEW_WITHOUT_CLICK:
+        doubts.append(
+            f"only {pages.without_click:.1%} of pages are without a click; if pages without clicks "
+            "were not logged, relevance comes out too high"
+        )
     if single := _mostly_single_pages(counts):
         doubts.append(
             f"{single:.1%} of queries were shown on a single page; is query_id the id of the page? "
@@ -264,6 +279,8 @@ def _add_up(
             "where": (options.where, note.options.where),
             "part": (options.part, note.options.part),
             "page_parts": (options.page_parts, note.options.page_parts),
+            "max_clicks_per_page": (options.max_clicks_per_page, note.options.max_clicks_per_page),
+            "drop_busiest": (options.drop_busiest, note.options.drop_busiest),
             "ids": (options.ids, note.options.ids),
         }
         for name, (wanted, counted) in asked.items():
@@ -274,4 +291,5 @@ def _add_up(
                 )
     files = [file for file, _ in notes]
     counts = ClickCounts.concat([ClickCounts.from_parquet(file) for file in files])
-    return counts, LogReport({}, 0, 0, (*repeated_files(files), *_doubts(counts)))
+    doubts = (*repeated_files(files), *_doubts(counts))
+    return counts, LogReport({}, 0, 0, doubts, suspicious_pages(counts))

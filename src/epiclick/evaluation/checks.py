@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from epiclick.data.counts import ClickCounts
+from epiclick.data.robots import suspicious_pages
 from epiclick.evaluation.fit_check import FitCheck, chi2_per_df
 from epiclick.evaluation.randomised import compare_randomised
 from epiclick.models.fitted import FittedPBM
@@ -51,6 +52,7 @@ def check_fit(
     randomised: ClickCounts | None = None,
     unbounded: UnboundedBias | None = None,
     moved: Moved | None = None,
+    whole: ClickCounts | None = None,
 ) -> Checks:
     """Check data and fit.
 
@@ -62,6 +64,7 @@ def check_fit(
         randomised: pages with a random ranking, kept out of the fit.
         unbounded: ratios of position bias without a bound; by default those of `train`.
         moved: why the anchor is not the first position, where that was left to be found.
+        whole: the log, what was held out included; its pages are looked at for robots.
     """
     theta, _ = mean_bias(fitted)
     found, fit = identifiability(train), chi2_per_df(train, theta)
@@ -79,6 +82,12 @@ def check_fit(
         "anchor": _describe_anchor(fitted, moved),
         "at_bound": [each.to_dict(fitted.contexts) for each in at_bound],
     }
+    robots = None if whole is None else suspicious_pages(whole, theta)
+    records["robots"] = {
+        "checked": whole is not None and whole.page_clicks is not None,
+        "found": None if robots is None else robots.to_dict(),
+    }
+    warnings += [] if robots is None else [robots.words]
     warnings += _poor_fit(fit)
     warnings += _scale(fitted, known, at_bound, moved)
     if known is not None:

@@ -1,0 +1,113 @@
+"""How many clicks pages got: the one fact about whole pages that counts keep."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Self
+
+import ibis.expr.types as ir
+import numpy as np
+import pyarrow as pa
+from ibis.expr.operations import Hash
+
+from epiclick.data.counting import number, page_fold
+
+SAMPLED_PAGES = 100_000
+"""About how many pages are looked at where a log has more."""
+
+MOST = 100
+"""Displays and clicks of a page are told apart up to here; longer pages are counted as so long."""
+
+
+@dataclass(frozen=True, eq=False)
+class PageClicks:
+    """Pages by their clicks, of a whole log or of a sample of its pages.
+
+    Attributes:
+        clicks: (clicks,) pages with 0, 1, 2, ... clicks.
+        displays: (displays,) pages with 0, 1, 2, ... displays.
+        everywhere: (displays,) those of them on which everything was clicked.
+    """
+
+    clicks: np.ndarray
+    displays: np.ndarray
+    everywhere: np.ndarray
+
+    @property
+    def pages(self) -> int:
+        """Number of pages looked at."""
+        return int(self.clicks.sum())
+
+    @property
+    def without_click(self) -> float:
+        """Share of pages on which nothing was clicked."""
+        return float(self.clicks[0] / self.pages) if self.pages else 0.0
+
+    @classmethod
+    def of(cls, log: ir.Table, pages: int) -> Self:
+        """Look at the pages of a canonical log, at a sample of them where there are many."""
+        log = sampled_pages(log, pages)
+        page = log.group_by("page_id").aggregate(
+            displays=log.count(), clicks=number(log.click).sum().cast("int64")
+        )
+        table = page.group_by(["displays", "clicks"]).aggregate(pages=page.count()).to_pyarrow()
+        columns = (table[name].to_numpy() for name in ("displays", "clicks", "pages"))
+        return cls.from_table(*columns)
+
+    @classmethod
+    def of_rows(cls, rows: pa.StructArray) -> Self:
+        """From `page` and whether it was `clicked` of each display of some pages."""
+        pages = rows.field("page").dictionary_encode().indices.to_numpy()
+        clicked = rows.field("clicked").to_numpy(zero_copy_only=False).astype(bool)
+        displays = np.bincount(pages)
+        return cls.from_table(displays, np.bincount(pages, clicked), np.ones(len(displays)))
+
+    @classmethod
+    def from_table(cls, displays: np.ndarray, clicks: np.ndarray, pages: np.ndarray) -> Self:
+        """From rows of displays and clicks of a page, and how many pages had them."""
+        displays, clicks = (
+            np.minimum(values, MOST).astype(np.int64) for values in (displays, clicks)
+        )
+        every = np.where(clicks == displays, pages, 0)
+        by_clicks, by_displays, everywhere = (
+            np.bincount(at, weight).astype(np.int64)
+            for at, weight in ((clicks, pages), (displays, pages), (displays, every))
+        )
+        return cls(by_clicks, by_displays, everywhere)
+
+    @classmethod
+    def sum(cls, several: "Sequence[PageClicks | None]") -> "PageClicks | None":
+        """Those of several logs together; None where one of them is unknown."""
+        known = [each for each in several if each is not None]
+        if not known or len(known) < len(several):
+            return None
+        return cls(
+            *(
+                reduce(_added, (getattr(each, name) for each in known))
+                for name in ("clicks", "displays", "everywhere")
+            )
+        )
+
+    def to_dict(self) -> dict[str, list[int]]:
+        """A record for JSON."""
+        return {name: getattr(self, name).tolist() for name in ("clicks", "displays", "everywhere")}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Self:
+        """What `to_dict` recorded."""
+        return cls(
+            *(np.array(record[name], np.int64) for name in ("clicks", "displays", "everywhere"))
+        )
+
+
+def sampled_pages(log: ir.Table, pages: int) -> ir.Table:
+    """The rows of about SAMPLED_PAGES pages of a log, or of all where it has few."""
+    one_in = pages // SAMPLED_PAGES
+    if one_in > 1 and log.get_backend().has_operation(Hash):
+        return log.filter(page_fold(log.page_id, one_in) == 0)
+    return log
+
+
+def _added(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    size = max(len(one), len(other))
+    return np.pad(one, (0, size - len(one))) + np.pad(other, (0, size - len(other)))
