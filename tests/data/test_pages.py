@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from epiclick.data import pages as page_checks
 from epiclick.data.page_clicks import PageClicks
-from epiclick.data.pages import count_pages, without_bad_pages
+from epiclick.data.pages import clicks_of_pages, count_pages, without_bad_pages
 
 CONNECTION = ibis.duckdb.connect()
 
@@ -146,8 +146,7 @@ def test_a_sample_of_many_pages_stands_for_all(
     frame = pages_of_any_length(20_000)
     if not ordered:
         frame = frame.sample(frac=1, random_state=0)
-    for module in ("pages", "page_clicks"):
-        monkeypatch.setattr(f"epiclick.data.{module}.SAMPLED_PAGES", 2000)
+    monkeypatch.setattr(page_checks, "SAMPLED_PAGES", 2000)
     found = count_pages(bound(frame), ["position"])
     assert found is not None
     pages, clicks = found
@@ -161,7 +160,7 @@ def test_a_sample_of_many_pages_stands_for_all(
 
 def test_clicks_of_pages_add_up_and_come_back_from_a_record() -> None:
     long, short = ordered_log(10, 6).assign(click=1), ordered_log(4, 2)
-    one, other = (PageClicks.of(bound(log), 10) for log in (long, short))
+    one, other = (clicks_of_pages(bound(log), 10) for log in (long, short))
     both = PageClicks.sum([one, other])
     assert both is not None
     assert both.to_dict() == {

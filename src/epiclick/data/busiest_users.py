@@ -8,7 +8,7 @@ import ibis.expr.types as ir
 import numpy as np
 
 from epiclick.data.counting import number
-from epiclick.data.page_clicks import sampled_pages
+from epiclick.data.pages import sampled_pages
 
 LEAST_SHARE = 0.01
 """Share of all displays from which on users are worth a warning."""

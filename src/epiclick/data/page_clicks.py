@@ -5,15 +5,8 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Self
 
-import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
-from ibis.expr.operations import Hash
-
-from epiclick.data.counting import number, page_fold
-
-SAMPLED_PAGES = 100_000
-"""About how many pages are looked at where a log has more."""
 
 MOST = 100
 """Displays and clicks of a page are told apart up to here; longer pages are counted as so long."""
@@ -42,17 +35,6 @@ class PageClicks:
     def without_click(self) -> float:
         """Share of pages on which nothing was clicked."""
         return float(self.clicks[0] / self.pages) if self.pages else 0.0
-
-    @classmethod
-    def of(cls, log: ir.Table, pages: int) -> Self:
-        """Look at the pages of a canonical log, at a sample of them where there are many."""
-        log = sampled_pages(log, pages)
-        page = log.group_by("page_id").aggregate(
-            displays=log.count(), clicks=number(log.click).sum().cast("int64")
-        )
-        table = page.group_by(["displays", "clicks"]).aggregate(pages=page.count()).to_pyarrow()
-        columns = (table[name].to_numpy() for name in ("displays", "clicks", "pages"))
-        return cls.from_table(*columns)
 
     @classmethod
     def of_rows(cls, rows: pa.StructArray) -> Self:
@@ -98,14 +80,6 @@ class PageClicks:
         return cls(
             *(np.array(record[name], np.int64) for name in ("clicks", "displays", "everywhere"))
         )
-
-
-def sampled_pages(log: ir.Table, pages: int) -> ir.Table:
-    """The rows of about SAMPLED_PAGES pages of a log, or of all where it has few."""
-    one_in = pages // SAMPLED_PAGES
-    if one_in > 1 and log.get_backend().has_operation(Hash):
-        return log.filter(page_fold(log.page_id, one_in) == 0)
-    return log
 
 
 def _added(one: np.ndarray, other: np.ndarray) -> np.ndarray:

@@ -4,13 +4,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import ibis.expr.types as ir
+from ibis.expr.operations import Hash
 
-from epiclick.data.counting import RowRule, number
-from epiclick.data.page_clicks import SAMPLED_PAGES, PageClicks
+from epiclick.data.counting import RowRule, number, page_fold
+from epiclick.data.page_clicks import PageClicks
 from epiclick.errors import Problem
 
 PROVABLE_PAGE_LENGTH = 20
 """Longest page for the quick proof, which compares every two rows at most so far apart."""
+
+
+SAMPLED_PAGES = 100_000
+"""About how many pages' clicks are looked at where a log has more."""
 
 
 PAGE_IS_MISSING = RowRule("page_id is missing", lambda log: log.page_id.isnull(), "page_id")
@@ -53,7 +58,7 @@ def count_pages(log: ir.Table, contexts: Sequence[str]) -> tuple[int, PageClicks
     if not clean:
         return None
     pages = log.page_id.nunique().to_pyarrow().as_py()
-    return pages, PageClicks.of(log, pages)
+    return pages, clicks_of_pages(log, pages)
 
 
 def diagnose_pages(log: ir.Table, contexts: Sequence[str]) -> list[Problem]:
@@ -84,6 +89,26 @@ def without_bad_pages(log: ir.Table, contexts: Sequence[str]) -> ir.Table:
     """The log without the pages that break a rule."""
     for rule in page_rules(contexts):
         log = log.anti_join(_repeats(log, rule), "page_id")
+    return log
+
+
+def clicks_of_pages(log: ir.Table, pages: int) -> PageClicks:
+    """The clicks of the pages of a log, by grouping; of a sample of pages where there are many."""
+    log = sampled_pages(log, pages)
+    page = log.group_by("page_id").aggregate(
+        displays=log.count(), clicks=number(log.click).sum().cast("int64")
+    )
+    table = page.group_by(["displays", "clicks"]).aggregate(pages=page.count()).to_pyarrow()
+    return PageClicks.from_table(
+        *(table[name].to_numpy() for name in ("displays", "clicks", "pages"))
+    )
+
+
+def sampled_pages(log: ir.Table, pages: int) -> ir.Table:
+    """The rows of about SAMPLED_PAGES pages of a log, or of all where it has few."""
+    one_in = pages // SAMPLED_PAGES
+    if one_in > 1 and log.get_backend().has_operation(Hash):
+        return log.filter(page_fold(log.page_id, one_in) == 0)
     return log
 
 

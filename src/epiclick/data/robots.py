@@ -17,7 +17,6 @@ pages with c - 1 and c clicks, would give.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize
 
 from epiclick.data.counts import ClickCounts
 from epiclick.data.page_clicks import MOST, PageClicks
@@ -144,6 +143,8 @@ class Expected:
 
     def fitted(self, observed: np.ndarray, most: int) -> np.ndarray:
         """(factors,) weights of u, fitted to the pages with at most so many clicks."""
+        from scipy.optimize import minimize  # slow to load, and hardly ever needed
+
         seen, allowed = observed[: most + 1], self.clicks[:, : most + 1]
 
         def loss(parameters: np.ndarray) -> float:
