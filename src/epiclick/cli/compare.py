@@ -88,6 +88,7 @@ def compare(
     """
     from epiclick.comparison.compare import compare as compare_rankings
     from epiclick.data.features import read_features
+    from epiclick.data.unchanged import unchanged
     from epiclick.pbm import load
     from epiclick.report.facts.true_values import true_values
     from epiclick.report.facts.true_values import words as true_words
@@ -103,19 +104,18 @@ def compare(
     with told_warnings(quiet=silent) as told:
         logs = [*(clicks or []), *(backtest or [])]
         options = given.over_saved(fitted.fitted_.options, logs, quiet=silent)
-        table = None
-        if features is not None and fitted.fitted_.features is None:
+        uses_features = fitted.fitted_.features is not None
+        if features is not None and not uses_features:
             note("the model was trained without features, so --features is not used", quiet=silent)
-        elif features is not None:
-            table = read_features(features, ids=options.ids)
-        counts = read_counts(clicks, options, quiet=silent) if clicks else None
-        tested = None
+        joined = features if uses_features else None
         if backtest:
             warn_of_same_files(backtest, clicks or [])
-            tested = read_counts(
-                *(backtest, options, None if table is None else features, missing_features),
-                quiet=silent,
-            )
+        with unchanged([*logs, *([joined] if joined else [])]):
+            table = None if joined is None else read_features(joined, ids=options.ids)
+            counts = read_counts(clicks, options, quiet=silent) if clicks else None
+            tested = None
+            if backtest:
+                tested = read_counts(backtest, options, joined, missing_features, quiet=silent)
         with progress("comparing", quiet=silent):
             found = compare_rankings(
                 fitted,

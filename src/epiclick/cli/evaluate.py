@@ -1,6 +1,6 @@
 """`epiclick evaluate`: how well models foretell the clicks of a log."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,11 +14,11 @@ from epiclick.cli.relevance import check_features
 from epiclick.cli.scores import by_records, print_backtest, print_by, print_scores
 from epiclick.cli.shared_options import Features, Model, Truth
 from epiclick.cli.telling import known, print_text, told_warnings
-from epiclick.data.log import LogOptions
 from epiclick.errors import InputError
 
 if TYPE_CHECKING:
     from epiclick.data.counts import ClickCounts
+    from epiclick.data.page_weights import PageWeights
     from epiclick.evaluating import Evaluation
     from epiclick.pbm import PositionBasedModel
 
@@ -56,6 +56,8 @@ def evaluate(
     Example: epiclick evaluate model test.parquet --features features.parquet
     """
     from epiclick.data.by_column import count_by
+    from epiclick.data.page_weights import page_weights
+    from epiclick.data.unchanged import unchanged
     from epiclick.pbm import load
     from epiclick.report.facts.held import held
     from epiclick.report.facts.held import words as coverage_words
@@ -74,14 +76,16 @@ def evaluate(
     with told_warnings(quiet=silent) as warnings:
         options = given.over_saved(fitted.fitted_.options, log, quiet=silent)
         joined = features if uses_features else None
-        counts = read_counts(log, options, joined, missing_features, quiet=silent)
-        parted = count_by(list(log), options, counts, names_in(by))
+        with unchanged(log):
+            counts = read_counts(log, options, joined, missing_features, quiet=silent)
+            parted = count_by(list(log), options, counts, names_in(by))
+            pages = page_weights(list(log), options, counts)
         trained = None
         if train:
             own = given.over_own(fitted.fitted_.options, train, quiet=silent)
             trained = read_counts(train, own, quiet=silent)
         with progress("scoring", quiet=silent):
-            scores, rivals = score(fitted, others, log, options, counts, trained)
+            scores, rivals = score(fitted, others, counts, pages, trained)
             whole, values = by_records(fitted, counts, parted)
             covered = () if true is None else held(fitted, counts, true)
 
@@ -105,16 +109,13 @@ def evaluate(
 def score(
     model: "PositionBasedModel",
     others: Mapping[str, "PositionBasedModel"],
-    log: Sequence[str],
-    options: LogOptions,
     counts: "ClickCounts",
+    pages: "PageWeights | None",
     trained: "ClickCounts | None",
 ) -> tuple["Evaluation", dict[str, "Evaluation"]]:
     """Scores of the model, and of those it is compared with."""
-    from epiclick.data.page_weights import page_weights
     from epiclick.evaluating import evaluate as evaluate_model
 
-    pages = page_weights(list(log), options, counts)
     scores = evaluate_model(model.fitted_, counts, pages=pages, train=trained)
     rivals = {}
     for name, other in others.items():

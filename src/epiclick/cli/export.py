@@ -79,6 +79,7 @@ def export(
     Example: epiclick export model --to qrels --features features.parquet --out qrels.txt
     """
     from epiclick.data.features import read_features
+    from epiclick.data.unchanged import unchanged
     from epiclick.pbm import load
 
     silent = quiet or as_json
@@ -100,11 +101,12 @@ def export(
         check_features(fitted, features)
     with told_warnings(quiet=silent) as warnings:
         options = given.over_saved(fitted.fitted_.options, clicks or [], quiet=silent)
-        table = None if features is None else read_features(features, ids=options.ids)
         counts = None
-        if clicks:
-            joined = features if target.needs_vectors or fitted.fitted_.features else None
-            counts = read_counts(clicks, options, joined, missing_features, quiet=silent)
+        with unchanged(inputs):
+            table = None if features is None else read_features(features, ids=options.ids)
+            if clicks:
+                joined = features if target.needs_vectors or fitted.fitted_.features else None
+                counts = read_counts(clicks, options, joined, missing_features, quiet=silent)
         try:
             with progress("writing", quiet=silent):
                 told = target.write(Asked(fitted, counts, table, out, settings))

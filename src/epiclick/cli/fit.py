@@ -164,10 +164,12 @@ def fit(
             counts = read(log)
         else:
             from epiclick.data.marked import marked_and_rest
+            from epiclick.data.unchanged import unchanged
 
-            marked, rest = marked_and_rest(log, options, randomised)
-            counts = read(log, rest)
-            slices["randomised"] = count_marked(log, replace(options, where=marked), randomised)
+            with unchanged(log):
+                marked, rest = marked_and_rest(log, options, randomised)
+                counts = read(log, rest)
+                slices["randomised"] = count_marked(log, replace(options, where=marked), randomised)
         held_out = read(valid) if valid else None
         if anchor is not None:
             model.set_params(anchor=parse_anchor(anchor, counts))

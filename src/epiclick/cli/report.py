@@ -65,6 +65,7 @@ def report(
     """
     from epiclick.comparison.compare import compare
     from epiclick.data.features import read_features
+    from epiclick.data.unchanged import unchanged
     from epiclick.pbm import load
     from epiclick.report.facts.sources import Sources
     from epiclick.report.facts.true_values import true_values
@@ -90,13 +91,16 @@ def report(
             note("no model was trained on features, so --features is not used", quiet=silent)
         if others and joined is None and uses:
             raise InputError("--against: that model was trained on features; give --features")
-        counts, later = (
-            read_counts(files, options, joined, missing_features, quiet=silent) if files else None
-            for files in (log, backtest)
-        )
+        with unchanged([*(log or []), *(backtest or []), *([joined] if joined else [])]):
+            counts, later = (
+                read_counts(files, options, joined, missing_features, quiet=silent)
+                if files
+                else None
+                for files in (log, backtest)
+            )
+            table = None if joined is None else read_features(joined, ids=options.ids)
         if backtest and log:
             warn_of_same_files(backtest, log)
-        table = None if joined is None else read_features(joined, ids=options.ids)
         own = table if wants_features else None
         with progress("comparing rankers", quiet=silent or not rankings):
             compared, true = None, {}

@@ -13,6 +13,7 @@ from epiclick.data.engine import Source, engine_errors, stoppable
 from epiclick.data.ids import settle_types, type_problems
 from epiclick.data.log import ALIASES, LogColumns, LogOptions
 from epiclick.data.sources import open_source
+from epiclick.data.unchanged import unchanged
 from epiclick.errors import InputError, Problem, did_you_mean
 
 IDS = ("query_id", "doc_id")
@@ -55,6 +56,11 @@ def table_rows(source: Any, options: LogOptions, score: str | None = None) -> Ra
         options: how the model's log was read.
         score: the column that documents are ordered by; as the names tell where it is None.
     """
+    with unchanged(source):
+        return _rows(source, options, score)
+
+
+def _rows(source: Any, options: LogOptions, score: str | None) -> RankingRows:
     opened = open_source(source)
     table = opened.table
     found, by = _find(table.columns, options.context, opened.name, score)

@@ -15,9 +15,11 @@ from epiclick.data.engine import engine_errors, stoppable
 from epiclick.data.ids import settle_types
 from epiclick.data.log import ALIASES, LogOptions
 from epiclick.data.matching import locate_rows
+from epiclick.data.page_weights import check_same
 from epiclick.data.pages import PAGE_IS_MISSING, without_bad_pages
 from epiclick.data.readers import count_log, counts_files, open_log
 from epiclick.data.sources import open_source
+from epiclick.data.unchanged import unchanged
 from epiclick.errors import InputError, InputWarning, Problem, did_you_mean
 
 MEANINGS = set(ALIASES) - {"part", "user_id"}
@@ -57,13 +59,14 @@ def count_by(
         whole: what was read, or some pairs of it.
         columns: contexts, or further columns of the log.
     """
-    _check_columns(log, options, columns)
-    return tuple(
-        _by_context(log, options, whole, name)
-        if name in options.context
-        else _by_further(log, options, whole, name)
-        for name in columns
-    )
+    with unchanged(log):
+        _check_columns(log, options, columns)
+        return tuple(
+            _by_context(log, options, whole, name)
+            if name in options.context
+            else _by_further(log, options, whole, name)
+            for name in columns
+        )
 
 
 def _by_context(log: Any, options: LogOptions, whole: ClickCounts, name: str) -> ByColumn:
@@ -85,6 +88,9 @@ def _by_further(log: Any, options: LogOptions, whole: ClickCounts, name: str) ->
     if len(apart) > len(whole):
         apart = apart.subset(_located(apart, whole, ()) >= 0)
     entry = _located(apart, whole, whole.contexts.column_names)
+    # rows without a value of the column are dropped with the bad ones, but are part of the whole
+    if options.on_bad == "error":
+        check_same(whole, entry, apart.displays, apart.clicks, "the log")
     assert np.all(entry >= 0), "counts of another log"
     assert apart.part is not None
     assert apart.parts is not None

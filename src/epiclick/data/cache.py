@@ -22,6 +22,7 @@ from epiclick.data.checksums import check_blocks, check_record, listed_blocks, t
 from epiclick.data.damage import MALFORMED
 from epiclick.data.replacing import named
 from epiclick.data.stored_json import from_json, get
+from epiclick.data.unchanged import State, refuse_changed, state_of
 from epiclick.errors import InputError, InputWarning
 
 FORMAT = 2  # raise it whenever the same file would be stored differently
@@ -67,10 +68,11 @@ def stored(
     `build` writes an entry (`MatrixWriter`, `write_entry`) into the folder it is given. An entry is
     found again by the source's name, the files' sizes and times of change, and the options.
     """
-    state = _state(files)
+    state = state_of(files)
     folder = cache_folder()
     if cache:
-        entry = folder / f"{_digest([source, dict(options)])}-{_digest([FORMAT, state])}"
+        version = [each[:3] for each in state]  # a copy or another mode is no other version
+        entry = folder / f"{_digest([source, dict(options)])}-{_digest([FORMAT, version])}"
         if (found := _find(entry)) is not None:
             return found
         foreign = _foreign(entry)
@@ -172,7 +174,7 @@ def _foreign(folder: Path) -> list[str]:
 
 
 def _build_entry(
-    entry: Path, files: Sequence[Path], state: Sequence[Any], build: Callable[[Path], None]
+    entry: Path, files: Sequence[Path], state: State, build: Callable[[Path], None]
 ) -> Stored:
     """Build aside and rename, then remove what older versions of the source left."""
     try:
@@ -193,9 +195,7 @@ def _build_entry(
     return _open(entry, check=False)
 
 
-def _build_temporary(
-    files: Sequence[Path], state: Sequence[Any], build: Callable[[Path], None]
-) -> Stored:
+def _build_temporary(files: Sequence[Path], state: State, build: Callable[[Path], None]) -> Stored:
     """Build in a temporary folder that goes when the matrix does, at the latest at exit."""
     folder = Path(tempfile.mkdtemp(prefix="epiclick-"))
     try:
@@ -208,9 +208,7 @@ def _build_temporary(
     return found
 
 
-def _run(
-    build: Callable[[Path], None], folder: Path, files: Sequence[Path], state: Sequence[Any]
-) -> None:
+def _run(build: Callable[[Path], None], folder: Path, files: Sequence[Path], state: State) -> None:
     """Build, and refuse what a full disk or a file changed meanwhile would spoil."""
     try:
         build(folder)
@@ -221,15 +219,7 @@ def _run(
             f"the disk is full: no room for the parsed features in {folder.parent}. "
             "Set EPICLICK_CACHE to a folder on a larger disk."
         ) from error
-    if _state(files) != state:
-        names = ", ".join(str(file) for file in files)
-        raise InputError(f"{names} changed while being read. Read again once it is complete.")
-
-
-def _state(files: Sequence[Path]) -> list[list[Any]]:
-    """What tells one version of the files from another."""
-    stats = [(file, file.stat()) for file in files]
-    return [[str(file.absolute()), stat.st_size, stat.st_mtime_ns] for file, stat in stats]
+    refuse_changed(files, state)
 
 
 def _digest(value: Any) -> str:

@@ -1,7 +1,6 @@
 """Feature vectors of items: keys in memory, values as a float32 matrix that may live on disk."""
 
 import mmap
-import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -108,8 +107,9 @@ def read_features(
     import pandas as pd
 
     from epiclick.data.feature_rows import FeatureRows
-    from epiclick.data.files import find_files
+    from epiclick.data.files import find_files, paths_in
     from epiclick.data.sources import open_source
+    from epiclick.data.unchanged import refuse_changed, state_of
 
     def find() -> FeatureRows:
         return FeatureRows.find(open_source(source), columns or {}, ids)
@@ -119,12 +119,19 @@ def read_features(
         matrix, keys, meta = rows.load()
         table = FeatureTable(keys, rows.names, matrix)
     else:
-        paths = _paths(source)
+        paths = paths_in(source)
+        files = find_files(paths)
+        before = state_of(files)
+
+        def build(folder: Path) -> None:
+            find().store(folder)
+            refuse_changed(find_files(paths), before)  # a folder may have gained a file
+
         entry = stored(
-            ", ".join(str(path.absolute()) for path in paths) or "table",
-            find_files(paths),
+            ", ".join(str(Path(path).absolute()) for path in paths) or "table",
+            files,
             {"reader": "features", "columns": dict(columns or {}), "ids": ids},
-            lambda folder: find().store(folder),
+            build,
             cache=cache and bool(paths),
         )
         meta = dict(entry.meta)
@@ -160,12 +167,6 @@ def _read_rows(matrix: np.memmap, rows: np.ndarray) -> np.ndarray:
     result = np.empty_like(found)
     result[order] = found
     return result
-
-
-def _paths(source: Any) -> list[Path]:
-    """The paths and globs that a source names, none if it is a table."""
-    several = source if isinstance(source, list | tuple) else [source]
-    return [Path(path) for path in several if isinstance(path, str | os.PathLike)]
 
 
 def warn_clipped(source: str, clipped: Mapping[str, int]) -> None:

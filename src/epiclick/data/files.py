@@ -3,11 +3,13 @@
 import codecs
 import glob
 import gzip
+import os
 import zlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from io import BufferedIOBase
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,31 +18,88 @@ from epiclick.data.nearest_path import did_you_mean_path
 from epiclick.errors import InputError, Problem
 
 
+def paths_in(source: Any) -> list[str | Path]:
+    """The paths, globs and folders that a source names; none if it is a table."""
+    several = source if isinstance(source, list | tuple) else [source]
+    named = all(isinstance(path, str | Path) for path in several)
+    return list(several) if named else []
+
+
 def find_files(sources: Sequence[str | Path]) -> list[Path]:
     """The files behind paths, globs and folders (searched to any depth), each name in order."""
     files: list[Path] = []
     lost: list[Problem] = []
     for source in sources:
-        path = Path(source)
-        if path.is_dir():
-            below = sorted(p for p in path.rglob("*") if p.is_file())
-            found = [p for p in below if kind_of(p) and not p.name.startswith((".", "_"))]
-        elif path.is_file():
-            found = [path]
-        else:
-            matches = sorted(glob.glob(str(source), recursive=True))
-            found = [Path(match) for match in matches if Path(match).is_file()]
+        try:
+            found = _files_at(source)
+        except OSError as error:
+            at = error.filename or source
+            why = f"{at} cannot be looked up ({error.strerror or error})"
+            lost.append(Problem(why, remedy="Check its name and permissions."))
+            continue
         if not found:
-            near = did_you_mean_path(path)
+            near = did_you_mean_path(Path(source))
             lost.append(Problem(f"no file at {source}{near}", remedy=f"Known kinds: {KNOWN}."))
         files += found
-    if unknown := [file for file in files if not kind_of(file)]:
-        examples = [str(file) for file in unknown[:3]]
-        remedy = f"Known kinds: {KNOWN}."
-        lost.append(Problem("files of no known kind", len(unknown), "file", examples, remedy))
+    lost += _unusable(files)
     if lost:
         raise InputError.of("the input", lost)
     return files
+
+
+def _files_at(source: str | Path) -> list[Path]:
+    """The files of one path, folder or glob."""
+    path = Path(source)
+    if path.is_dir():
+        return _files_below(path)
+    if path.exists():
+        return [path]
+    found: list[Path] = []
+    for match in map(Path, sorted(glob.glob(str(source), recursive=True))):
+        # Spark writes a log as a folder that is named like a file; other folders are not meant
+        if match.is_dir():
+            found += _files_below(match) if kind_of(match) else []
+        else:
+            found.append(match)
+    return list(dict.fromkeys(found))  # `**` matches a folder and the files in it
+
+
+def _files_below(folder: Path) -> list[Path]:
+    """The files of known kinds in a folder, at any depth; a part that is closed to us raises."""
+
+    def closed(error: OSError) -> None:
+        raise error
+
+    return sorted(
+        Path(where, name)
+        for where, _, names in os.walk(folder, onerror=closed)
+        for name in names
+        if kind_of(Path(name)) and not name.startswith((".", "_"))
+    )
+
+
+def _unusable(files: Sequence[Path]) -> Iterator[Problem]:
+    """What was found but cannot be read as a log, by its name or nature."""
+    regular: list[Path] = []
+    irregular: list[Path] = []
+    for file in files:
+        (regular if file.is_file() else irregular).append(file)
+    if odd := [str(file) for file in irregular]:
+        what = "pipes, devices or links that lead nowhere, but a log is read more than once"
+        yield Problem(what, len(odd), "path", odd[:3], "Write it to a file first.")
+    if odd := [str(file) for file in regular if not kind_of(file)]:
+        remedy = f"Known kinds: {KNOWN}."
+        yield Problem("files of no known kind", len(odd), "file", odd[:3], remedy)
+    if odd := [ascii(str(file)) for file in regular if not _is_unicode(str(file))]:
+        yield Problem("files whose names are not UTF-8", len(odd), "file", odd[:3], "Rename them.")
+
+
+def _is_unicode(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def repeated_files(files: Sequence[Path]) -> list[str]:
@@ -89,7 +148,9 @@ def damage(file: Path, kind: str) -> Problem | None:
             opened = gzip.open if is_zipped(file) else open
             with opened(file, "rb") as stream:
                 return _encoding_problem(file, stream)
-    except (pa.ArrowException, UnicodeError, EOFError, zlib.error, OSError) as error:
+    except PermissionError:
+        return Problem(f"{file} may not be read", remedy="Ask for permission, or copy it.")
+    except (pa.ArrowException, EOFError, zlib.error, OSError, UnicodeError) as error:
         reason = str(error).split("\n")[0].rstrip(".")
         return Problem(
             f"{file} is damaged or cut off ({reason})", remedy="Copy or write it again, whole."

@@ -5,6 +5,7 @@ from typing import Any
 from epiclick.data.engine import engine_errors, quote_name, select_where, stoppable
 from epiclick.data.log import LogOptions
 from epiclick.data.sources import open_source
+from epiclick.data.unchanged import unchanged
 from epiclick.errors import InputError, Problem, did_you_mean
 
 YES, NO = ("1", "true"), ("0", "false")
@@ -15,6 +16,11 @@ def marked_and_rest(source: Any, options: LogOptions, column: str) -> tuple[str,
 
     Refuses a column that is not there, holds anything else, or marks all rows or none.
     """
+    with unchanged(source):
+        return _conditions(source, options, column)
+
+
+def _conditions(source: Any, options: LogOptions, column: str) -> tuple[str, str]:
     opened = open_source(source)
     table = opened.table
     if column not in table.columns:

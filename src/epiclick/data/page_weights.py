@@ -22,6 +22,7 @@ from epiclick.data.log import LogColumns, LogOptions
 from epiclick.data.matching import locate_rows
 from epiclick.data.pages import PAGE_IS_MISSING, without_bad_pages
 from epiclick.data.readers import counts_files, open_log
+from epiclick.data.unchanged import unchanged
 from epiclick.errors import InputError
 
 LENGTH = "epiclick_page_length"
@@ -56,8 +57,11 @@ def page_weights(log: Any, options: LogOptions, counts: ClickCounts) -> PageWeig
     Returns:
         None where the log does not tell pages: it has no page_id, or is counted already.
     """
-    if counts_files(log):
-        return None
+    with unchanged(log):
+        return None if counts_files(log) else _weights(log, options, counts)
+
+
+def _weights(log: Any, options: LogOptions, counts: ClickCounts) -> PageWeights | None:
     opened, rows, columns = open_log(log, options)
     if columns.counted or "page_id" not in columns.found:
         return None
@@ -76,7 +80,7 @@ def page_weights(log: Any, options: LogOptions, counts: ClickCounts) -> PageWeig
             counted = count_by_length(rows, columns, options).to_pyarrow()
             entry = _entries(counted, columns, options, keys, text=opened.text)
     length, displays, clicks = (counted[name].to_numpy() for name in (LENGTH, "displays", "clicks"))
-    _check_same(counts, entry, displays, clicks, opened.name)
+    check_same(counts, entry, displays, clicks, opened.name)
     pages = np.bincount(length, displays)[1:] / np.arange(1, length.max() + 1)  # by length
     return PageWeights(
         clicked=np.bincount(entry, clicks / length, len(counts.pair)),
@@ -123,7 +127,7 @@ def _entries(
     )
 
 
-def _check_same(
+def check_same(
     counts: ClickCounts, entry: np.ndarray, displays: np.ndarray, clicks: np.ndarray, name: str
 ) -> None:
     """Refuse a log that does not give the counts: weights and clicks would be of different rows."""

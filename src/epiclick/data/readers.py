@@ -23,7 +23,7 @@ from epiclick.data.counts import ClickCounts
 from epiclick.data.counts_note import CountsNote
 from epiclick.data.engine import Source, engine_errors, select_where, stoppable
 from epiclick.data.features import read_features
-from epiclick.data.files import damage, find_files, kind_of, repeated_files
+from epiclick.data.files import damage, find_files, kind_of, paths_in, repeated_files
 from epiclick.data.ids import settle_types, type_problems
 from epiclick.data.left_out import left_out, without_robots
 from epiclick.data.log import LogColumns, LogOptions, resolve_columns
@@ -36,6 +36,7 @@ from epiclick.data.pages import (
 )
 from epiclick.data.robots import Suspicion, suspicious_pages
 from epiclick.data.sources import open_source
+from epiclick.data.unchanged import unchanged
 from epiclick.errors import InputError, InputWarning, Problem
 
 FEW_WITHOUT_CLICK = 0.05
@@ -93,9 +94,13 @@ def read_log(
 
 def count_log(source: Any, options: LogOptions) -> tuple[ClickCounts, LogReport]:
     """Count a log and report how it was read; `read_log` for those who want to print the report."""
-    if files := counts_files(source):
-        return _add_up(files, options)
+    with unchanged(source):
+        files = counts_files(source)
+        return _add_up(files, options) if files else _count_rows(source, options)
 
+
+def _count_rows(source: Any, options: LogOptions) -> tuple[ClickCounts, LogReport]:
+    """Count a log that is not counted yet."""
     opened, log, columns = open_log(source, options)
     with stoppable(opened.table), engine_errors(opened.name):
         counted, pages, dropped = _count(opened, log, columns, options)
@@ -250,11 +255,8 @@ def _mostly_single_pages(counts: ClickCounts) -> float | None:
 
 def counts_files(source: Any) -> list[tuple[Path, CountsNote]]:
     """Files of our own making with what they say of themselves; none if any file is another's."""
-    paths = [source] if isinstance(source, str | Path) else source
-    if not isinstance(paths, Sequence) or not all(isinstance(p, str | Path) for p in paths):
-        return []
     notes, others = [], False
-    for file in find_files(paths):
+    for file in find_files(paths_in(source)):
         readable = kind_of(file) == "Parquet" and damage(file, "Parquet") is None
         note = CountsNote.of(file) if readable else None
         if note is None:

@@ -1,0 +1,189 @@
+"""A log that changes while it is read is refused, whichever pass it changes before."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from epiclick.data import by_column, page_weights, readers
+from epiclick.data.features import read_features
+from epiclick.data.log import LogOptions
+from epiclick.data.marked import marked_and_rest
+from epiclick.data.readers import count_log, read_log
+from epiclick.data.unchanged import unchanged
+from epiclick.errors import InputError
+
+KINDS = ["csv", "parquet", "jsonl"]
+
+
+def write(log: pd.DataFrame, path: Path) -> Path:
+    if path.suffix == ".csv":
+        log.to_csv(path, index=False)
+    elif path.suffix == ".parquet":
+        log.to_parquet(path)
+    else:
+        log.to_json(path, orient="records", lines=True)
+    return path
+
+
+def grow(path: Path, log: pd.DataFrame) -> None:
+    """One more page that breaks no rule, added at the end; Parquet is written anew."""
+    more = log[log.page_id == 1].assign(page_id=99)
+    if path.suffix == ".parquet":
+        write(pd.concat([log, more]), path)
+    elif path.suffix == ".csv":
+        with path.open("a") as file:
+            file.write(more.to_csv(index=False, header=False))
+    else:
+        with path.open("a") as file:
+            file.write(more.to_json(orient="records", lines=True))
+
+
+def truncate(path: Path, log: pd.DataFrame) -> None:
+    write(log[log.page_id <= 3], path)
+
+
+def replace(path: Path, log: pd.DataFrame) -> None:
+    """Another file of the same size and time takes its place."""
+    before = path.stat()
+    write(log.assign(click=1 - log.click), path.with_name(f"other{path.suffix}"))
+    os.replace(path.with_name(f"other{path.suffix}"), path)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def remove(path: Path, log: pd.DataFrame) -> None:
+    path.unlink()
+
+
+CHANGES = [grow, truncate, replace, remove]
+
+
+def before_pass(
+    monkeypatch: pytest.MonkeyPatch, module: Any, name: str, change: Callable[[], None]
+) -> None:
+    """Make a change just before a pass over the log, the first time that it is made."""
+    whole, left = getattr(module, name), [change]
+
+    def changed_first(*args: Any, **settings: Any) -> Any:
+        if left:
+            left.pop()()
+        return whole(*args, **settings)
+
+    monkeypatch.setattr(module, name, changed_first)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_between_two_passes_of_counting_is_refused(
+    kind: str,
+    change: Callable[[Path, pd.DataFrame], None],
+    small_log: pd.DataFrame,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = write(small_log, tmp_path / f"log.{kind}")
+    before_pass(monkeypatch, readers, "count_pages", lambda: change(path, small_log))
+    with pytest.raises(InputError, match=r"changed while being read\. Copy it, or read it again"):
+        count_log(path, LogOptions())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_log_that_is_left_alone_is_counted(
+    kind: str, small_log: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(small_log, tmp_path / f"log.{kind}")
+    seen = []
+    before_pass(monkeypatch, readers, "count_pages", lambda: seen.append(path.read_bytes()))
+    counts = count_log(tmp_path, LogOptions())[0]
+    assert (counts.total_displays, counts.pages, len(seen)) == (18, 6, 1)
+
+
+@pytest.mark.parametrize("named", ["", "*.csv"])
+def test_a_folder_or_glob_that_gains_a_file_is_refused(
+    named: str, small_log: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(small_log, tmp_path / "a.csv")
+    before_pass(
+        *(monkeypatch, readers, "count_pages"), lambda: shutil.copy(path, tmp_path / "b.csv")
+    )
+    with pytest.raises(InputError, match=r"b\.csv \(it is new\) changed while being read"):
+        count_log(str(tmp_path / named), LogOptions())
+
+
+def test_a_file_that_goes_between_listing_and_reading_is_refused(
+    small_log: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a.csv", "b.csv"):
+        write(small_log, tmp_path / name)
+    from epiclick.data import formats
+
+    before_pass(monkeypatch, formats, "damage", (tmp_path / "b.csv").unlink)
+    with pytest.raises(InputError, match=r"b\.csv \(it is gone\) changed while being read"):
+        read_log(tmp_path)
+
+
+def test_what_goes_wrong_in_a_log_left_alone_keeps_its_own_words(
+    small_log: pd.DataFrame, tmp_path: Path
+) -> None:
+    path = write(small_log.assign(click=7), tmp_path / "log.csv")
+    with pytest.raises(InputError, match="click must be 0 or 1"):
+        read_log(path)
+    with pytest.raises(ZeroDivisionError), unchanged(path):
+        _ = 1 / 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_reader_that_opens_a_log_again_refuses_a_change(
+    kind: str, small_log: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = small_log.assign(device=small_log.page_id % 2, random=small_log.page_id % 2)
+    path, options = tmp_path / f"log.{kind}", LogOptions()
+    write(log, path)
+    counts = read_log(path)
+
+    def refused(module: Any, name: str, read: Callable[[], object]) -> None:
+        with monkeypatch.context() as patch:
+            before_pass(patch, module, name, lambda: grow(path, log))
+            with pytest.raises(InputError, match="changed while being read"):
+                read()
+        write(log, path)
+
+    refused(*(by_column, "_pages"), lambda: by_column.count_by(path, options, counts, ["device"]))
+    refused(
+        *(page_weights, "count_by_length"), lambda: page_weights.page_weights(path, options, counts)
+    )
+    from epiclick.data import marked
+
+    refused(marked, "open_source", lambda: marked_and_rest(path, options, "random"))
+
+
+def test_counts_by_a_column_of_another_log_are_refused(
+    small_log: pd.DataFrame, tmp_path: Path
+) -> None:
+    log = small_log.assign(device=small_log.page_id % 2)
+    path = write(log, tmp_path / "log.csv")
+    counts = read_log(path)
+    grow(path, log)
+    with pytest.raises(InputError, match=r"does not give these counts: 3 of \d+ entries"):
+        by_column.count_by(path, LogOptions(), counts, ["device"])
+
+
+def test_a_folder_of_features_that_gains_a_file_is_refused(
+    small_log: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs = small_log[["query_id", "doc_id"]].drop_duplicates().assign(x=1.0)
+    pairs[:3].to_csv(tmp_path / "a.csv", index=False)
+    from epiclick.data import sources
+
+    more = pairs[3:]
+    before_pass(
+        *(monkeypatch, sources, "open_source"),
+        lambda: more.to_csv(tmp_path / "b.csv", index=False),
+    )
+    with pytest.raises(InputError, match=r"b\.csv \(it is new\) changed while being read"):
+        read_features(tmp_path)
+    assert len(read_features(tmp_path)) == len(pairs)
