@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 
+import ibis
 import pytest
 
 from epiclick.data.engine import connect, engine_errors, stoppable
@@ -52,10 +53,8 @@ def test_what_the_engine_says_names_the_input() -> None:
         connection.raw_sql("SELECT * FROM nothing")
 
 
-def test_a_full_memory_is_not_blamed_on_the_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("EPICLICK_MEMORY_LIMIT", "20MB")
-    connection = connect()
-    connection.raw_sql("SET max_temp_directory_size = '0MB'")
+def test_a_full_memory_is_not_blamed_on_the_input() -> None:
+    connection = ibis.duckdb.connect(memory_limit="20MB", max_temp_directory_size="0MB")
     with pytest.raises(Exception, match=r"Out of Memory|memory") as caught, engine_errors("my log"):
         connection.raw_sql("SELECT list(range) FROM range(100_000_000)").fetchall()
     assert not isinstance(caught.value, InputError)

@@ -1,11 +1,12 @@
 """The engine that runs over rows: DuckDB of our own, or the one an Ibis table is bound to."""
 
+import glob
 import os
 import signal
 import tempfile
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,9 +16,8 @@ import duckdb
 import ibis
 import ibis.expr.types as ir
 import pyarrow as pa
-import sqlglot
 
-from epiclick.errors import InputError, Problem, did_you_mean
+from epiclick.errors import InputError, Problem
 
 MEMORY_LIMIT = "3GB"
 """DuckDB spills to disk beyond this, so that reading a log stays below about 4 GB."""
@@ -52,12 +52,32 @@ class Source:
     notes: tuple[str, ...] = ()
 
 
-def connect() -> Any:
-    """A DuckDB of our own: bounded memory, spilling into the system's temporary folder."""
+def connect(files: Sequence[Path] = ()) -> Any:
+    """A DuckDB of our own: bounded memory, spilling into the system's temporary folder.
+
+    It reads the given files and the tables that are registered, and nothing else, whatever a query
+    asks of it: no other file, no extension, no network. Its settings are locked.
+    """
     # connections that shared a folder would remove each other's files
     spill = Path(tempfile.gettempdir()) / f"epiclick-{os.getpid()}-{uuid.uuid4().hex[:8]}"
     limit = os.environ.get("EPICLICK_MEMORY_LIMIT", MEMORY_LIMIT)
-    return ibis.duckdb.connect(memory_limit=limit, temp_directory=str(spill))
+    connection = ibis.duckdb.connect(
+        memory_limit=limit,
+        temp_directory=str(spill),
+        autoinstall_known_extensions=False,
+        autoload_known_extensions=False,
+    )
+    allowed = ", ".join(map(quote_text, {name for file in files for name in names_of(file)}))
+    connection.con.execute(
+        f"SET allowed_paths = [{allowed}]; SET enable_external_access = false; "
+        "SET lock_configuration = true"
+    )
+    return connection
+
+
+def names_of(file: Path) -> tuple[str, str]:
+    """A file's name as DuckDB opens it, and as it must be asked for: [1] would be a pattern."""
+    return str(file), glob.escape(str(file))
 
 
 @contextmanager
@@ -101,64 +121,6 @@ def stoppable(table: ir.Table) -> Iterator[None]:
         raise
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def select_where(source: Source, condition: str) -> ir.Table:
-    """The rows that meet an SQL condition; text that holds numbers is compared as numbers."""
-    dialect = source.table.get_backend().dialect
-    try:
-        tree = sqlglot.parse_one(f"SELECT 1 FROM log WHERE ({condition}\n)", dialect=dialect)
-    except sqlglot.errors.SqlglotError as error:
-        raise InputError(f"where is not an SQL condition: {condition}") from error
-    # a condition may come with a model, and must not read anything but the log
-    if (
-        len(list(tree.find_all(sqlglot.exp.Select))) > 1
-        or len(list(tree.find_all(sqlglot.exp.Table))) > 1
-    ):
-        raise InputError(f"where must be a condition on the log's columns alone: {condition}")
-    names = source.table.columns
-    used = {column.name.lower() for column in tree.find_all(sqlglot.exp.Column)}
-    if unknown := sorted(used - {name.lower() for name in names}):
-        hints = ", ".join(f"{name}{did_you_mean(name, names)}" for name in unknown)
-        raise InputError(f"where names columns that {source.name} does not have: {hints}")
-    query = f"SELECT * FROM log WHERE ({condition}\n)"
-    try:
-        with engine_errors(source.name):
-            if source.text:
-                query = _typed_query(source.table, tree, condition)
-            return source.table.alias("log").sql(query)
-    except InputError as error:
-        raise InputError(f'where "{condition}": {error}') from error
-
-
-def _typed_query(table: ir.Table, tree: Any, condition: str) -> str:
-    """A query over text columns that compares those with numbers in them as numbers.
-
-    Values stay text in the result. A column that the condition compares with text stays text there
-    as well.
-    """
-    beside_text = {
-        column.name.lower()
-        for column in tree.find_all(sqlglot.exp.Column)
-        if column.parent and any(x.is_string for x in column.parent.find_all(sqlglot.exp.Literal))
-    }
-    used = {column.name.lower() for column in tree.find_all(sqlglot.exp.Column)}
-    compared = []
-    for name in table.columns:
-        if name.lower() in used:
-            kind = "VARCHAR" if name.lower() in beside_text else _number_type(table[name])
-            column = quote_name(name)
-            compared.append(f"CAST(epiclick_row.{column} AS {kind}) AS {column}")
-    rows = f"SELECT {', '.join(['epiclick_row', *compared])} FROM log AS epiclick_row"
-    return f"SELECT epiclick_row.* FROM ({rows}) WHERE ({condition}\n)"
-
-
-def _number_type(column: ir.Value) -> str:
-    """The SQL type of a text column's values: numbers if all are, written as numbers are."""
-    for kind, pattern in (("BIGINT", CANONICAL_INTEGER), ("DOUBLE", CANONICAL_DECIMAL)):
-        if column.re_search(pattern).all().to_pyarrow().as_py():
-            return kind
-    return "VARCHAR"
 
 
 def quote_name(column: str) -> str:

@@ -1,7 +1,6 @@
 """Opening files by kind: Parquet, CSV and JSON lines as rows of one table."""
 
 import csv
-import glob
 import gzip
 import re
 from collections import Counter
@@ -14,7 +13,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from epiclick.data.engine import Source, connect, engine_errors, quote_name, quote_text
+from epiclick.data.engine import Source, connect, engine_errors, names_of, quote_name, quote_text
 from epiclick.data.files import damage, find_files, is_zipped, kind_of, repeated_files
 from epiclick.errors import InputError, Problem
 
@@ -59,7 +58,7 @@ def _open_parquet(files: Sequence[Path], name: str) -> Source:
     partial = {c: len(files) - len(have) for c, have in having.items() if len(have) < len(files)}
     mixed = [c for c, have in having.items() if len({_is_text(s.field(c).type) for s in have}) > 1]
     same = len({tuple(zip(s.names, map(str, s.types), strict=True)) for s in schemas}) == 1
-    connection = connect()
+    connection = connect(files)
     # matching columns by name costs time, so only where files differ
     by_name = "" if same else ", union_by_name = true"
     _view(connection, f"read_parquet({_listed(files)}, {_hive(files, columns)}{by_name})")
@@ -80,7 +79,7 @@ def _open_csv(files: Sequence[Path], name: str) -> Source:
         problems.append(Problem("some files are compressed and some not", remedy="Name one kind."))
     if problems:
         raise InputError.of(name, problems)
-    connection = connect()
+    connection = connect(files)
     columns = ", ".join(f"{quote_text(column)}: 'VARCHAR'" for column in names)
     _view(
         connection,
@@ -109,7 +108,7 @@ def _open_csv(files: Sequence[Path], name: str) -> Source:
 
 def _open_json(files: Sequence[Path], name: str) -> Source:
     """JSON lines; lines that are no JSON object are counted apart from the rows."""
-    connection = connect()
+    connection = connect(files)
     packing = {"gzip" if is_zipped(file) else "uncompressed" for file in files}
     if len(packing) > 1:
         raise InputError(f"{name}: some files are compressed and some not; name one kind")
@@ -174,8 +173,8 @@ def _described(connection: Any, rows: str) -> dict[str, str]:
 
 
 def _listed(files: Sequence[Path]) -> str:
-    """The files as a list in SQL, under just these names: DuckDB would take [1] for a pattern."""
-    return f"[{', '.join(quote_text(glob.escape(str(file))) for file in files)}]"
+    """The files as a list in SQL, under just these names."""
+    return f"[{', '.join(quote_text(names_of(file)[1]) for file in files)}]"
 
 
 def _hive(files: Sequence[Path], columns: Sequence[str] | Mapping[str, None]) -> str:

@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from epiclick.data.engine import engine_errors, quote_name, select_where, stoppable
+from epiclick.data.engine import engine_errors, quote_name, stoppable
 from epiclick.data.log import LogOptions
 from epiclick.data.sources import open_source
 from epiclick.data.unchanged import unchanged
+from epiclick.data.where import select_where
 from epiclick.errors import InputError, Problem, did_you_mean
 
 YES, NO = ("1", "true"), ("0", "false")

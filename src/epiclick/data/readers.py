@@ -21,7 +21,7 @@ from epiclick.data.counting import (
 )
 from epiclick.data.counts import ClickCounts
 from epiclick.data.counts_note import CountsNote
-from epiclick.data.engine import Source, engine_errors, select_where, stoppable
+from epiclick.data.engine import Source, engine_errors, stoppable
 from epiclick.data.features import read_features
 from epiclick.data.files import damage, find_files, kind_of, paths_in, repeated_files
 from epiclick.data.ids import settle_types, type_problems
@@ -37,6 +37,7 @@ from epiclick.data.pages import (
 from epiclick.data.robots import Suspicion, suspicious_pages
 from epiclick.data.sources import open_source
 from epiclick.data.unchanged import unchanged
+from epiclick.data.where import select_where
 from epiclick.errors import InputError, InputWarning, Problem
 
 FEW_WITHOUT_CLICK = 0.05
