@@ -291,7 +291,7 @@ def test_damaged_files_are_refused_and_leave_no_entry(tmp_path: Path, monkeypatc
     assert "a.csv.gz is damaged or cut off" in refused(tmp_path / "a.csv.gz")
     lines = [json.dumps(row) for row in frame(20).to_dict("records")]
     (tmp_path / "a.jsonl").write_text("\n".join([*lines[:10], '{"query_id": 3, "do', *lines[10:]]))
-    assert "lines that are not JSON: 1 line" in refused(tmp_path / "a.jsonl")
+    assert "lines that are not JSON, or hold nothing: 1 line" in refused(tmp_path / "a.jsonl")
     (tmp_path / "b.csv").write_text("query_id,doc_id,x\n1,2,3\n1,3\n1,4,5\n")
     assert "lines that are not rows of the table: 1 line" in refused(tmp_path / "b.csv")
     assert "no file at" in refused(tmp_path / "nowhere.parquet")

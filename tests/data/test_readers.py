@@ -352,7 +352,7 @@ def test_lines_that_are_no_rows_are_counted_and_can_be_dropped(
 
     lines = small_log.to_json(orient="records", lines=True)
     (tmp_path / "l.jsonl").write_text(lines + '{"page_id": 9, "query\n')
-    assert "lines that are not JSON: 1 line" in refused(tmp_path / "l.jsonl")
+    assert "lines that are not JSON, or hold nothing: 1 line" in refused(tmp_path / "l.jsonl")
     counts, report = count_log(tmp_path / "l.jsonl", LogOptions(on_bad="drop", max_bad=0.2))
     assert (report.dropped, counts.total_displays) == (1, 18)
 

@@ -77,6 +77,7 @@ def _rows(source: Any, options: LogOptions, score: str | None) -> RankingRows:
     order = {"?written": table[found[by]], "?value": number(table[found[by]]).cast("float64")}
     with stoppable(table), engine_errors(opened.name):
         rows = table.select(**chosen, **order).to_pyarrow()
+        unreadable = opened.unreadable()
     keys, unsettled = settle(rows.select(list(chosen)), columns, options, text=opened.text)
     return RankingRows(
         source=opened.name,
@@ -84,7 +85,7 @@ def _rows(source: Any, options: LogOptions, score: str | None) -> RankingRows:
         by=by,
         value=as_array(rows["?value"]).to_numpy(zero_copy_only=False),
         written=as_array(rows["?written"]),
-        problems=(*opened.unreadable(), *unsettled),
+        problems=(*unreadable, *unsettled),
         notes=opened.notes,
     )
 

@@ -16,6 +16,7 @@ import duckdb
 import ibis
 import ibis.expr.types as ir
 import pyarrow as pa
+import sqlglot
 
 from epiclick.errors import InputError, Problem
 
@@ -27,6 +28,25 @@ CANONICAL_INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"
 """An integer as it would be written back; 007 and +7 are text, since 7 is not what they say."""
 
 CANONICAL_DECIMAL = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?$"
+
+
+ENGINE_ERRORS = (
+    duckdb.Error,
+    pa.ArrowException,
+    ibis.IbisError,
+    sqlglot.errors.SqlglotError,
+    OSError,
+    UnicodeError,
+)
+"""What engines raise for input that they cannot read."""
+
+CLEARER = {
+    "CSV Parser state machine reached an invalid state": (
+        "its lines end in different ways (CR, LF or both). Write them all alike, such as with "
+        "dos2unix"
+    ),
+}
+"""Messages of the engines that do not say what is wrong -> what is."""
 
 
 @dataclass(frozen=True)
@@ -90,11 +110,24 @@ def engine_errors(name: str) -> Iterator[None]:
             f"{name} needs more memory than DuckDB may take; raise EPICLICK_MEMORY_LIMIT "
             f"(now {os.environ.get('EPICLICK_MEMORY_LIMIT', MEMORY_LIMIT)})"
         ) from error
-    except duckdb.InternalException:
-        raise
-    except (duckdb.Error, pa.ArrowInvalid, pa.ArrowNotImplementedError, ibis.IbisError) as error:
-        said = str(error).strip().split("\n")[0].rstrip(".")
-        raise InputError(f"{name} cannot be read: {said}.") from error
+    except pa.ArrowMemoryError as error:
+        raise MemoryError(f"{name} needs more memory than there is; is it damaged?") from error
+    except (duckdb.InternalException, duckdb.FatalException) as error:
+        said = _first_line(error)
+        remedy = "Is it damaged? Copy or write it again, whole."
+        raise InputError(
+            f"{name} cannot be read: DuckDB failed on it ({said}). {remedy}"
+        ) from error
+    except RecursionError as error:
+        raise InputError(f"{name} cannot be read: it is nested too deeply.") from error
+    except ENGINE_ERRORS as error:
+        raise InputError(f"{name} cannot be read: {_first_line(error)}.") from error
+
+
+def _first_line(error: Exception) -> str:
+    """What an engine says, in one line; where its own words say little, in ours."""
+    said = str(error).strip().split("\n")[0].rstrip(".")
+    return next((ours for theirs, ours in CLEARER.items() if theirs in said), said)
 
 
 @contextmanager

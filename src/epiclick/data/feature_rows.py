@@ -99,7 +99,8 @@ class FeatureRows:
                 # taken as a copy: the columns of a batch of DuckDB's keep one another in memory
                 keys.append(batch.select(list(chosen)).take(np.arange(len(batch))))
                 append(tally.check(batch, len(chosen)))
-        problems = [*self.opened.unreadable(), *tally.problems()]
+            unreadable = self.opened.unreadable()
+        problems = [*unreadable, *tally.problems()]
         if not any(len(batch) for batch in keys):
             raise InputError.of(self.opened.name, [*problems, Problem("there are no rows")])
         joined = pa.Table.from_batches(keys)

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from epiclick.data.json_lines import LongLines
 from epiclick.data.nearest_path import did_you_mean_path
 from epiclick.errors import InputError, Problem
 
@@ -147,7 +148,7 @@ def damage(file: Path, kind: str) -> Problem | None:
             # DuckDB reads a cut-off archive up to the cut without a word
             opened = gzip.open if is_zipped(file) else open
             with opened(file, "rb") as stream:
-                return _encoding_problem(file, stream)
+                return _text_problem(file, stream, LongLines() if kind == "JSON lines" else None)
     except PermissionError:
         return Problem(f"{file} may not be read", remedy="Ask for permission, or copy it.")
     except (pa.ArrowException, EOFError, zlib.error, OSError, UnicodeError) as error:
@@ -158,8 +159,10 @@ def damage(file: Path, kind: str) -> Problem | None:
     return None
 
 
-def _encoding_problem(file: Path, stream: BufferedIOBase) -> Problem | None:
-    """Read a text file to its end; the first line that is not UTF-8, if there is one."""
+def _text_problem(
+    file: Path, stream: BufferedIOBase, long_lines: LongLines | None
+) -> Problem | None:
+    """Read a text file to its end; what is wrong with its first bad line, if there is one."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     line, ended = 1, False
     while not ended:
@@ -173,5 +176,7 @@ def _encoding_problem(file: Path, stream: BufferedIOBase) -> Problem | None:
                 f"{file} is not written in UTF-8 (line {line})",
                 remedy="Convert it, such as with iconv -t utf-8.",
             )
+        if long_lines is not None and (wrong := long_lines.problem(block)):
+            return Problem(f"{file}: {wrong}", remedy="Keep what a log needs, one object per line.")
         line += block.count(b"\n")
     return None

@@ -112,20 +112,19 @@ def _open_json(files: Sequence[Path], name: str) -> Source:
     packing = {"gzip" if is_zipped(file) else "uncompressed" for file in files}
     if len(packing) > 1:
         raise InputError(f"{name}: some files are compressed and some not; name one kind")
-    how = (
-        f"{_listed(files)}, format = 'newline_delimited', sample_size = -1, union_by_name = true, "
-        f"compression = '{packing.pop()}', {_hive(files, ())}"
-    )
+    lines = f"{_listed(files)}, format = 'newline_delimited', compression = '{packing.pop()}'"
+    # what is inside of values is kept as it is: to find the types of deep ones takes a deep stack
+    how = f"{lines}, sample_size = -1, maximum_depth = 2, union_by_name = true, {_hive(files, ())}"
     flaw = ""
     try:
         types = _described(connection, f"read_json({how})")
     except duckdb.InvalidInputException as error:
         flaw = re.sub(r"\s*LINE \d+:.*", "", str(error), flags=re.S).strip()
-        how += ", ignore_errors = true"
+        lines, how = (f"{each}, ignore_errors = true" for each in (lines, how))
         types = _described(connection, f"read_json({how})")
     if list(types) == ["json"]:
         raise InputError(f"{name} holds no JSON objects; write one object a line (JSON lines).")
-    if problems := same_names(list(types)):
+    if problems := _same_keys(connection, lines, list(types)):
         raise InputError.of(name, problems)
     kept = {c: "VARCHAR" if kind in GUESSED else kind for c, kind in types.items()}
     listed = ", ".join(f"{quote_text(c)}: {quote_text(kind)}" for c, kind in kept.items())
@@ -138,8 +137,8 @@ def _open_json(files: Sequence[Path], name: str) -> Source:
         for c in kept
     ]
     blank = " AND ".join(f"{quote_name(column)} IS NULL" for column in kept)
-    # a line that is no JSON comes as a row of NULLs
-    _view(connection, f"{read} WHERE NOT ({blank})", ", ".join(values))
+    # a line that is no JSON comes as a row of NULLs; where all are JSON, such a row is {} or null
+    _view(connection, f"{read} WHERE NOT ({blank})" if flaw else read, ", ".join(values))
 
     def malformed() -> list[Problem]:
         if not flaw:
@@ -147,11 +146,21 @@ def _open_json(files: Sequence[Path], name: str) -> Source:
         (count,) = connection.raw_sql(f"SELECT count(*) FROM {read} WHERE {blank}").fetchone()
         # what follows a whole object on its line is passed over, no one knows how much
         whole = "after document" not in flaw
-        remedy = "Each line must be one JSON object."
-        what = "lines that are not JSON"
+        remedy = "Each line must be one JSON object, with values."
+        what = "lines that are not JSON, or hold nothing"
         return [Problem(what, max(count, 1), "line", [flaw.rstrip(".")], remedy, droppable=whole)]
 
     return Source(connection.table(VIEW), name, mixed=mixed, unreadable=malformed)
+
+
+def _same_keys(connection: Any, lines: str, names: Sequence[str]) -> list[Problem]:
+    """Keys of JSON objects that differ by case at most; DuckDB numbers all but one of them."""
+    own = {name.lower() for name in names}
+    numbered = (re.fullmatch(r"(.+)_\d+", name.lower()) for name in names)
+    if not any(match and match[1] in own for match in numbered):
+        return []
+    query = f"SELECT DISTINCT unnest(json_keys(json)) FROM read_json_objects({lines})"
+    return same_names([key for (key,) in connection.raw_sql(query).fetchall()])
 
 
 OPENERS: Mapping[str, Callable[[Sequence[Path], str], Source]] = {
@@ -160,6 +169,7 @@ OPENERS: Mapping[str, Callable[[Sequence[Path], str], Source]] = {
     "JSON lines": _open_json,
 }
 VIEW = "epiclick_source"
+LONGEST_HEADER = 1 << 20
 
 
 def _view(connection: Any, rows: str, values: str = "*") -> None:
@@ -192,7 +202,15 @@ def _header(file: Path) -> tuple[str, list[str]]:
     """Delimiter and column names of a CSV file; a nameless column is called as by pandas."""
     opened = gzip.open if is_zipped(file) else open
     with opened(file, "rb") as stream:
-        line = stream.readline().decode("utf-8-sig")
+        first = stream.readline(LONGEST_HEADER)
+    line = first.decode("utf-8-sig", errors="replace")
+    if "\r" in line.removesuffix("\n").removesuffix("\r"):
+        raise InputError(
+            f"{file}: a CR stands alone in the first line, as in files of old Macs. End lines with "
+            "LF, such as with tr '\\r' '\\n'."
+        )
+    if len(first) == LONGEST_HEADER:
+        raise InputError(f"{file} has a first line of more than 1 MB; it must name the columns")
     delimiter = max(",\t;|", key=line.count)
     names = next(csv.reader([line], delimiter=delimiter), [])
     if not names:

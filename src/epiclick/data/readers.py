@@ -35,6 +35,7 @@ from epiclick.data.pages import (
     without_bad_pages,
 )
 from epiclick.data.robots import Suspicion, suspicious_pages
+from epiclick.data.similar_ids import similar_queries
 from epiclick.data.sources import open_source
 from epiclick.data.unchanged import unchanged
 from epiclick.data.where import select_where
@@ -232,7 +233,7 @@ def _doubts(counts: ClickCounts) -> list[str]:
             f"{single:.1%} of queries were shown on a single page; is query_id the id of the page? "
             "Clicks add up only over a query that repeats"
         )
-    return doubts
+    return [*doubts, *similar_queries(counts.query_id)]
 
 
 def _mostly_single_pages(counts: ClickCounts) -> float | None:

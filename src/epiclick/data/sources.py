@@ -1,6 +1,8 @@
 """Whatever holds rows, opened as an Ibis table: files, folders, globs, frames, tables."""
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,21 @@ from epiclick.data.engine import Source, connect, engine_errors
 from epiclick.data.formats import open_files, same_names
 from epiclick.errors import InputError
 
+PANDAS_INDEX = re.compile(r"__index_level_\d+__")
+
 
 def open_source(source: Any) -> Source:
-    """Open a log: path, glob or folder (or several), pandas DataFrame, Arrow or Ibis table."""
+    """Open a log: path, glob or folder (or several), pandas DataFrame, Arrow or Ibis table.
+
+    An index that pandas stored beside the columns numbers the rows and means nothing: it is left
+    out.
+    """
+    opened = _open(source)
+    index = [name for name in opened.table.columns if PANDAS_INDEX.fullmatch(name)]
+    return replace(opened, table=opened.table.drop(*index)) if index else opened
+
+
+def _open(source: Any) -> Source:
     if isinstance(source, ir.Table):
         return _open_ibis(source)
     if isinstance(source, pd.DataFrame):
