@@ -62,7 +62,7 @@ def busy_users(log: ir.Table, pages: int | None) -> BusyUsers | None:
         log = sampled_pages(log, pages)
     rows = log.filter(log.user_id.notnull())
     users = rows.group_by("user_id").aggregate(
-        displays=rows.count(), clicks=number(rows.click).sum().cast("int64")
+        displays=rows.count(), clicks=number(rows.click).sum().fill_null(0).cast("int64")
     )
     table = users.order_by([ibis.desc("displays"), "user_id"]).to_pyarrow()
     found = find_busy(*(table[name].to_numpy() for name in ("displays", "clicks")))
