@@ -1,12 +1,16 @@
-"""Cores and threads of worker processes, and their end."""
+"""Cores and threads of worker processes, their end, and processes forked after jax has started."""
 
+import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from epiclick.processes import cores_of, threads_of_started
+
+from .models.hand_made import by_features, clicks_on, items, model_of
 
 THREADS = "OPENBLAS_NUM_THREADS"
 
@@ -53,3 +57,84 @@ def test_a_worker_ends_when_its_parent_is_killed(tmp_path) -> None:
         parent.kill()
         # ends once the worker has, which holds the pipe as well
         assert parent.stdout.read() == b""
+
+
+FORKED = """
+import json, os, signal, sys
+import jax, pandas
+import epiclick as ec
+from epiclick.evaluating import evaluate
+
+started, log, features, model = sys.argv[1] == "started", *sys.argv[2:]
+counts = ec.read_log(log, features=features)
+fitted = ec.load(model)
+shown = pandas.read_csv(features)[["query_id", "doc_id"]]
+shown["position"] = shown.groupby("query_id").cumcount() + 1
+if started:
+    jax.numpy.zeros(1).block_until_ready()
+
+calls = {
+    "load": lambda: ec.load(model),
+    "read_log": lambda: ec.read_log(log),
+    "position_bias": fitted.position_bias,
+    "relevance": lambda: fitted.relevance(features),
+    "rank": lambda: fitted.rank(features),
+    "predict_clicks": lambda: fitted.predict_clicks(counts),
+    "posterior": lambda: fitted.posterior(counts),
+    "evaluate": lambda: evaluate(fitted.fitted_, counts),
+    "compare": lambda: ec.compare(fitted, {"one": shown}, features, clicks=counts),
+    "simulate": lambda: ec.simulate(queries=20, pages=50),
+    "fit": lambda: ec.EpistemicPBM(epochs=1).fit(counts, progress=False),
+}
+if not started:
+    calls = {"posterior": calls["posterior"]}
+reading, writing = os.pipe()
+if os.fork() == 0:
+    signal.alarm(100)
+    ended = {}
+    for name, call in calls.items():
+        try:
+            call()
+            ended[name] = "done"
+        except ec.InputError as error:
+            ended[name] = str(error)
+    os.write(writing, json.dumps(ended).encode())
+    os._exit(0)
+os.close(writing)
+os.wait()
+print(os.read(reading, 100_000).decode())
+"""
+
+
+def in_a_fork(state: str, folder: Path) -> dict[str, str]:
+    """How calls end in a process that is forked before or after jax has started."""
+    table = items(10, 3)
+    keys = table.keys.to_pandas()
+    keys.assign(**dict(zip(table.names, table.matrix.T, strict=True))).to_csv(
+        folder / "features.csv", index=False
+    )
+    rows = clicks_on(table, 20).to_table().to_pandas()
+    rows.to_csv(folder / "log.csv", index=False)
+    model_of(by_features()).save(folder / "model")
+    files = [folder / name for name in ("log.csv", "features.csv", "model")]
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORKED, state, *files],
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert done.stdout.strip(), f"the fork did not end by itself: {done.stderr}"
+    return json.loads(done.stdout)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_after_a_fork_jax_is_refused_and_all_else_works(tmp_path: Path) -> None:
+    ended = in_a_fork("started", tmp_path)
+    refused = {name for name, how in ended.items() if "get_context('spawn')" in how}
+    assert refused == {"posterior", "evaluate", "compare", "simulate", "fit"}
+    assert {how for name, how in ended.items() if name not in refused} == {"done"}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_fork_before_jax_has_started_may_use_it(tmp_path: Path) -> None:
+    assert in_a_fork("not yet", tmp_path) == {"posterior": "done"}

@@ -26,6 +26,7 @@ from epiclick.posterior.identifiability import check_anchor, named
 from epiclick.posterior.items import known_items
 from epiclick.posterior.position import KnownBias, find_posterior
 from epiclick.posterior.unbounded import unbounded_bias
+from epiclick.processes import refuse_after_fork
 from epiclick.training.batches import Shapes
 from epiclick.training.bootstrap import bootstrap_weights
 from epiclick.training.checkpoint import Checkpoint, digest_counts, digest_settings
@@ -102,6 +103,7 @@ def fit_pbm(
         resume: go on from the state kept there.
         progress: show a progress bar, on a terminal.
     """
+    refuse_after_fork()
     train, held_out = _hold_out(plan, counts, valid)
     if plan.anchor is not None:
         check_anchor(train, plan.anchor)

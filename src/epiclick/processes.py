@@ -1,14 +1,46 @@
-"""Worker processes that keep out of each other's way and end with their parent."""
+"""Processes: workers that share the cores and end with their parent; forks in which jax hangs."""
 
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import connection
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
+
+from epiclick.errors import InputError
+
+_forked_with_jax = threading.Event()
+
+
+def _note_fork() -> None:
+    """Remember, in a child, that jax had started in the parent."""
+    bridge = sys.modules.get("jax._src.xla_bridge")
+    # importing jax is harmless: its threads are started with its first array
+    if bridge is not None and getattr(bridge, "backends_are_initialized", lambda: True)():
+        _forked_with_jax.set()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_note_fork)
+
+
+def refuse_after_fork() -> None:
+    """Refuse to run jax in a process that was forked after jax had started.
+
+    A fork copies none of jax's threads, and the first program would wait for them without end.
+    To be called by whatever is about to run jax; all else works in a forked process.
+    """
+    if _forked_with_jax.is_set():
+        raise InputError(
+            "this process was forked after jax had started, and jax cannot run in it: a fork does "
+            "not copy its threads. Start processes with multiprocessing.get_context('spawn') "
+            "(joblib: backend='loky'), or fork before the first fit. Loading a model, "
+            "position_bias, relevance and predict_clicks do not need jax and work here."
+        )
 
 
 def available_cores() -> list[int]:

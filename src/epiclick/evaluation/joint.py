@@ -19,6 +19,7 @@ from scipy.special import logsumexp
 
 from epiclick.data.counts import ClickCounts
 from epiclick.likelihood.pairs import PairBatch, pair_log_likelihoods
+from epiclick.processes import refuse_after_fork
 from epiclick.training.batches import Batches
 
 CHUNK = 32_768  # pairs at once
@@ -50,6 +51,7 @@ def joint_log_likelihood(
         beta: (pairs,) second parameter.
         batches: how the pairs are dealt, where several counts are to share compiled programs.
     """
+    refuse_after_fork()
     batches = Batches(counts, CHUNK) if batches is None else batches
     by_sample = np.zeros(len(theta))
     total = 0.0

@@ -11,6 +11,7 @@ from epiclick.models.averaging import bias_by, networks_of
 from epiclick.models.fitted import FittedPBM
 from epiclick.models.parameters import Parameters
 from epiclick.models.prediction import chunks_of, contexts_of, relevance_of_pairs
+from epiclick.processes import refuse_after_fork
 
 CHUNK = 1024  # pairs at once, always as many, so that programs compile once
 
@@ -23,6 +24,7 @@ def moments_by_draw(
     Where `posteriors` averages over draws, here they stay apart: what depends on many pairs at once
     varies with the parameters that these have in common.
     """
+    refuse_after_fork()
     networks = networks_of(draws)
     _, rest = bias_by(fitted, draws, contexts_of(fitted, counts.contexts))
     for _, _, part in chunks_of(counts, CHUNK):

@@ -25,6 +25,7 @@ from epiclick.errors import InputError
 from epiclick.likelihood.pairs import Bucket
 from epiclick.models.averaging import BetaAverage, matched_beta, total_moments
 from epiclick.posterior.one_draw import HEADS, MANY, pairs_of
+from epiclick.processes import refuse_after_fork
 from epiclick.training.batches import Batches
 
 
@@ -83,6 +84,7 @@ def item_posterior(
         chunk: pairs worked on at a time, which bounds memory.
         above: a relevance, where the probability of more than that is wanted.
     """
+    refuse_after_fork()
     theta, rest, alpha, beta = (np.asarray(v, np.float64) for v in (theta, rest, alpha, beta))
     _check(counts, theta, rest, alpha, beta, level)
     draws = max(len(np.atleast_2d(v)) for v in (theta, alpha))

@@ -25,6 +25,7 @@ import optax
 
 from epiclick.data.features import FeatureScaler, FeatureTable
 from epiclick.network import Layers, apply_mlp, init_mlp
+from epiclick.processes import refuse_after_fork
 from epiclick.simulate.queries import QueryGroups
 
 HIDDEN = (64, 64)
@@ -215,6 +216,7 @@ def train_policy(
         positions: how deep the DCG looks.
         rng: source of the queries, the first weights and the sampled rankings.
     """
+    refuse_after_fork()
     count = min(TRAINING_QUERIES, len(training_queries))
     rows, real = queries.padded(rng.choice(training_queries, size=count, replace=False))
     scaler = FeatureScaler.fit(features.matrix[:: max(1, len(features) // SCALER_ROWS)])
