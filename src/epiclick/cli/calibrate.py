@@ -1,5 +1,6 @@
 """`epiclick calibrate`: does an interval of 90 % hold the truth nine times in ten?"""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -7,7 +8,7 @@ import typer
 
 from epiclick.cli.commas import names_in
 from epiclick.cli.extras import check_extra
-from epiclick.cli.out_file import check_folder, check_taken
+from epiclick.cli.out_file import check_folder, check_taken, written_to
 from epiclick.cli.output import AsJson, Quiet, note, print_json, print_table
 from epiclick.cli.telling import kept_when_stopped, known, number, print_text, told_warnings
 
@@ -62,7 +63,8 @@ def calibrate(
     kept = "nothing is kept; with --out FOLDER, worlds that are done would be"
     if out is not None:
         kept = f"worlds that are done are kept in {out}. To go on, give the same command again."
-    with kept_when_stopped(kept), told_warnings(quiet=silent) as warnings:
+    writing = nullcontext() if out is None else written_to(out, f"{kept[:1].upper()}{kept[1:]}")
+    with kept_when_stopped(kept), writing, told_warnings(quiet=silent) as warnings:
         table = run(
             worlds,
             None if families is None else names_in(families),

@@ -8,7 +8,7 @@ import typer
 
 from epiclick.cli.log_options import NOTHING_GIVEN, USUAL, GivenOptions, Logs, reads_log
 from epiclick.cli.log_reading import print_sizes, read_counts
-from epiclick.cli.out_file import PARQUET, check_file
+from epiclick.cli.out_file import PARQUET, check_file, written_to
 from epiclick.cli.output import AsJson, Quiet, note, print_json, print_table
 from epiclick.cli.telling import told_warnings
 
@@ -39,7 +39,8 @@ def count(
     with told_warnings(quiet=quiet or as_json) as warnings:
         counts = read_counts(log, options, quiet=quiet or as_json)
     if out is not None:
-        counts.to_parquet(out)
+        with written_to(out):
+            counts.to_parquet(out)
 
     by_context = counts.by_context()
     if as_json:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from epiclick.cli.demo_steps import MADE_BY, Sizes, Step, script_of, steps_of
-from epiclick.cli.out_file import check_folder
+from epiclick.cli.out_file import check_folder, written_to
 from epiclick.cli.output import AsJson, Quiet, note, print_json
 from epiclick.cli.telling import Interrupted
 from epiclick.errors import InputError
@@ -94,11 +94,8 @@ def prepare(out: Path, steps: Sequence[Step]) -> None:
         )
     for name, kind in (("world", WORLD), ("model", MODEL), ("ranker", MODEL)):
         check_replaceable(out / name, kind)
-    try:
-        with written_aside(script) as aside:
-            aside.write_text(script_of(steps), encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"--out {out} cannot be written: {error}") from error
+    with written_to(out), written_aside(script) as aside:
+        aside.write_text(script_of(steps), encoding="utf-8")
 
 
 def tell(number: int, total: int, step: Step) -> None:

@@ -1,81 +1,147 @@
 """How a call ends: an exit code, and one message where something was wrong or stopped it."""
 
 import os
+import platform
+import re
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
 import typer
 
 from epiclick.cli.mistakes import UsageError, mistake
+from epiclick.cli.streams import OUTPUT, steady_streams
+from epiclick.cli.system_errors import (
+    BAD_INPUT,
+    MACHINE_FAILED,
+    cannot_use,
+    cannot_write,
+    refusal_of,
+)
 from epiclick.cli.telling import Interrupted
 from epiclick.errors import InputError
 
-BAD_INPUT = 2
+INTERNAL = 70  # as sysexits.h counts an error of the software itself
 INTERRUPTED = 128 + 2  # as a shell counts a call that Ctrl-C ended
 NO_READER = 128 + 13  # as it counts one whose output nobody reads any more
 
+TRACEBACK = "EPICLICK_TRACEBACK"
+"""Environment variable that has the traceback printed above the message."""
+
 
 def end_code(call: Callable[[], Any]) -> int:
-    """Make a call of the command line; what went wrong is told in words, not in a traceback."""
-    with ends_like_ctrl_c() as ended, any_letters():
+    """Make a call of the command line; what went wrong is said in words, not in a traceback."""
+    with steady_streams(), ends_like_ctrl_c() as ended:
         code = _code(call)
     return 128 + ended[0] if ended and code == INTERRUPTED else code
 
 
 def _code(call: Callable[[], Any]) -> int:
+    if sys.stdout is None:
+        return _say(
+            "standard output is closed, so the result would be lost. Send it to a file, as in "
+            "> result.txt, or nowhere, as in > /dev/null.",
+            BAD_INPUT,
+        )
     try:
         code = call()
         sys.stdout.flush()
     except UsageError as error:
-        return _told(mistake(error), BAD_INPUT)
+        return _say(mistake(error), BAD_INPUT)
     except InputError as error:
-        return _told(str(error), BAD_INPUT)
+        return _refused(error)
     except Interrupted as stopped:
-        return _told(f"stopped; {stopped}", INTERRUPTED)
-    except (KeyboardInterrupt, typer.Abort):
+        return _say(f"stopped; {stopped}", INTERRUPTED)
+    except typer.Abort as abort:
+        if isinstance(abort.__cause__, EOFError):  # Typer takes it for Ctrl-D
+            return _internal(abort.__cause__)
+        code = INTERRUPTED
+    except KeyboardInterrupt:
         code = INTERRUPTED
     except MemoryError as error:
-        return _told(str(error) or "out of memory", 1)
+        return _say(str(error) or "out of memory", MACHINE_FAILED)
     except BrokenPipeError:
-        return _unread()
+        return NO_READER
+    except OSError as error:
+        return _refused_by_system(error)
     except SystemExit as end:
         if isinstance(end.__context__, BrokenPipeError):
-            return _unread()
+            return NO_READER
         code = end.code
+    except UnicodeEncodeError as error:
+        return _unwritable_letters(error)
+    except Exception as error:  # noqa: BLE001 - the last resort: whatever it is gets a message
+        return _internal(error)
     if code == INTERRUPTED:
-        return _told("stopped; nothing was written. The same command starts anew.", INTERRUPTED)
+        return _say("stopped; nothing was written. The same command starts anew.", INTERRUPTED)
     return code if isinstance(code, int) else 0
 
 
-def _told(message: str, code: int) -> int:
-    with suppress(BrokenPipeError):
-        print(f"epiclick: {message}", file=sys.stderr)
+def _say(message: str, code: int) -> int:
+    if os.environ.get(TRACEBACK) and sys.exc_info()[0] is not None:
+        traceback.print_exc()
+    print(f"epiclick: {message}", file=sys.stderr)
     return code
 
 
-def _unread() -> int:
-    """Output nobody reads, as in `epiclick ... | head -1`, is no reason for words."""
-    # what is still to be written would fail once more when the streams are closed
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.__stdout__, sys.__stderr__):
-        if stream is not None:
-            with suppress(BrokenPipeError):
-                stream.flush()
-                continue
-            os.dup2(nowhere, stream.fileno())
-    return NO_READER
+def _refused(error: InputError) -> int:
+    """A refusal in the words it has; where the system is behind it, the code says so."""
+    refusal = refusal_of(error)
+    return _say(str(error), BAD_INPUT if refusal is None else refusal.code)
+
+
+def _refused_by_system(error: OSError) -> int:
+    refusal = refusal_of(error)
+    assert refusal is not None
+    if error.filename == OUTPUT:
+        return _say(f"{cannot_write(OUTPUT, error)} What was printed is incomplete.", refusal.code)
+    return _say(cannot_use(error), refusal.code)
+
+
+def _unwritable_letters(error: UnicodeEncodeError) -> int:
+    """Bytes of a file's name that are no letters, which engines and pages cannot hold."""
+    name = re.search("[^'\"\\s]*[\ud800-\udfff][^'\"\\s]*", error.object)
+    if name is None:
+        return _internal(error)
+    return _say(
+        f"{name[0]} is not UTF-8, and tables and pages can be neither read nor written under such "
+        "a name. Rename the file or folder.",
+        BAD_INPUT,
+    )
+
+
+def _internal(error: BaseException) -> int:
+    """An error that nobody foresaw, unless an engine says in its own words what the system said."""
+    from epiclick import __version__
+
+    refusal = refusal_of(error)
+    if refusal is not None:
+        return _say(f"{refusal.why}. {refusal.remedy} ({_named(error)})", refusal.code)
+    if "RESOURCE_EXHAUSTED" in str(error):  # jax's word for it
+        return _say(f"out of memory. Use less data at a time. ({_named(error)})", MACHINE_FAILED)
+    where = f"epiclick {__version__}, Python {platform.python_version()}, {platform.system()}"
+    return _say(
+        f"internal error: {_named(error)} ({where}). This is a bug in epiclick: please report it "
+        f"with the command, and with the traceback that {TRACEBACK}=1 before it shows.",
+        INTERNAL,
+    )
+
+
+def _named(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
 @contextmanager
 def ends_like_ctrl_c() -> Iterator[list[int]]:
-    """Take a request to end, or a terminal that is closed, for Ctrl-C; the list tells of it.
+    """Take a request to end, or a terminal that is closed, for Ctrl-C; the list has its number.
 
-    So files half-written are removed, and what is kept is told, whoever stops the call.
+    So files half-written are removed, and what is kept is said, whoever stops the call.
     """
     ended: list[int] = []
 
@@ -97,18 +163,3 @@ def ends_like_ctrl_c() -> Iterator[list[int]]:
     finally:
         for number in ours:
             signal.signal(number, signal.SIG_DFL)
-
-
-@contextmanager
-def any_letters() -> Iterator[None]:
-    """Write letters that the terminal's encoding lacks as \\xe9 and the like."""
-    stream: Any = sys.stdout
-    if not hasattr(stream, "reconfigure") or stream.encoding.lower().startswith("utf"):
-        yield
-        return
-    before = stream.errors
-    stream.reconfigure(errors="backslashreplace")
-    try:
-        yield
-    finally:
-        stream.reconfigure(errors=before)

@@ -9,12 +9,11 @@ from epiclick.cli.commas import numbers_in
 from epiclick.cli.export_targets import TARGETS, Asked, target_of
 from epiclick.cli.log_options import NOTHING_GIVEN, GivenOptions, MissingFeatures, reads_log
 from epiclick.cli.log_reading import read_counts
-from epiclick.cli.out_file import check_file
+from epiclick.cli.out_file import check_file, written_to
 from epiclick.cli.output import AsJson, Quiet, note, print_json, progress
 from epiclick.cli.relevance import check_features
 from epiclick.cli.shared_options import Features, Model, OwnClicks
 from epiclick.cli.telling import print_text, told_warnings
-from epiclick.errors import InputError
 
 CUTS = "four numbers, such as 0.1,0.2,0.4,0.6"
 
@@ -107,11 +106,8 @@ def export(
             if clicks:
                 joined = features if target.needs_vectors or fitted.fitted_.features else None
                 counts = read_counts(clicks, options, joined, missing_features, quiet=silent)
-        try:
-            with progress("writing", quiet=silent):
-                told = target.write(Asked(fitted, counts, table, out, settings))
-        except OSError as error:
-            raise InputError(f"--out {out} cannot be written: {error}") from error
+        with written_to(out), progress("writing", quiet=silent):
+            told = target.write(Asked(fitted, counts, table, out, settings))
     if as_json:
         print_json({"to": to, **told, "warnings": warnings})
         return

@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import typer
@@ -13,6 +13,9 @@ from epiclick.errors import InputError, did_you_mean
 
 KINDS = {"str": "TEXT", "list[str]": "TEXT", "int": "N", "float": "X", "path": "PATH"}
 """What is written for the type of a value; choices are written as they are."""
+
+BLANK_MEANS = ("--where", "--hidden", "--ranking")
+"""Options that an empty value means something to, or that answer one in their own words."""
 
 WHOLE = 1_000
 """Letters of a verb's first sentence in the list of verbs: more than any has."""
@@ -33,6 +36,12 @@ class Verb(TyperCommand):
             if parameter.name in shown:
                 parameter.show_default = shown[parameter.name]  # type: ignore[attr-defined]
         super().format_help(ctx, formatter)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take the arguments apart; values that no verb can mean are refused first."""
+        if not ctx.resilient_parsing:
+            refuse_blank(self.name or "epiclick", args)
+        return super().parse_args(ctx, args)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Name the arguments plainly, without braces."""
@@ -58,12 +67,24 @@ class Verbs(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find a verb; one that is not there is answered with the nearest."""
         known = self.list_commands(ctx)
-        if not ctx.resilient_parsing and args[0] not in known and args[0][:1].isalnum():
+        if not ctx.resilient_parsing and args[0] not in known and args[0][:1] != "-":
             raise InputError(
                 f"there is no verb '{args[0]}'{did_you_mean(args[0], known)}; there are "
                 f"{', '.join(known)}"
             )
         return super().resolve_command(ctx, args)
+
+
+def refuse_blank(verb: str, args: Sequence[str]) -> None:
+    """Refuse values that are empty: a path that is would be taken for the current folder."""
+    for before, given in zip(["", *args], args, strict=False):
+        option, equals, value = given.partition("=")
+        if not (given.startswith("--") and equals):
+            option, value = before if before.startswith("-") else "an argument", given
+        if "\0" in value:
+            raise InputError(f"{verb}: {option} holds a NUL character; write it without")
+        if not value.strip() and option not in BLANK_MEANS:
+            raise InputError(f"{verb}: {option} is empty; is a variable of the shell not set?")
 
 
 def example_of(verb: Any) -> str:

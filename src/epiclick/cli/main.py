@@ -19,10 +19,11 @@ from epiclick.cli import (
     reproduce,
     simulate,
 )
-from epiclick.cli.ending import BAD_INPUT, end_code
+from epiclick.cli.ending import end_code
 from epiclick.cli.fit_model import FitCommand
 from epiclick.cli.help import Verb, Verbs
 from epiclick.cli.log_options import AsTheModel
+from epiclick.cli.system_errors import BAD_INPUT
 
 app = typer.Typer(
     name="epiclick",

@@ -9,7 +9,7 @@ import typer
 
 from epiclick.cli.log_options import NOTHING_GIVEN, GivenOptions, MissingFeatures, reads_log
 from epiclick.cli.log_reading import read_counts
-from epiclick.cli.out_file import PARQUET, check_file
+from epiclick.cli.out_file import PARQUET, check_file, written_to
 from epiclick.cli.output import AsJson, Quiet, note, print_json, progress
 from epiclick.cli.position_bias import FREE_SCALE, reference
 from epiclick.cli.shared_options import Features, Model, OwnClicks
@@ -106,16 +106,13 @@ def write_frames(frames: Iterable["pd.DataFrame"], out: Path) -> int:
 
     rows = 0
     writer = None
-    try:
-        with written_aside(out) as aside, ExitStack() as stack:
-            for frame in frames:
-                table = pa.Table.from_pandas(frame, preserve_index=False)
-                table = table.replace_schema_metadata(None)
-                if writer is None:
-                    opened = pq.ParquetWriter(aside, table.schema, compression="zstd")
-                    writer = stack.enter_context(opened)
-                writer.write_table(table.cast(writer.schema))
-                rows += len(table)
-    except OSError as error:
-        raise InputError(f"--out {out} cannot be written: {error}") from error
+    with written_to(out), written_aside(out) as aside, ExitStack() as stack:
+        for frame in frames:
+            table = pa.Table.from_pandas(frame, preserve_index=False)
+            table = table.replace_schema_metadata(None)
+            if writer is None:
+                opened = pq.ParquetWriter(aside, table.schema, compression="zstd")
+                writer = stack.enter_context(opened)
+            writer.write_table(table.cast(writer.schema))
+            rows += len(table)
     return rows

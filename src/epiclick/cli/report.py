@@ -11,7 +11,7 @@ import typer
 from epiclick.cli.compare_input import named_rankings, warn_of_same_files
 from epiclick.cli.log_options import NOTHING_GIVEN, GivenOptions, MissingFeatures, reads_log
 from epiclick.cli.log_reading import read_counts
-from epiclick.cli.out_file import check_file
+from epiclick.cli.out_file import check_file, written_to
 from epiclick.cli.output import AsJson, Quiet, note, print_json, progress
 from epiclick.cli.shared_options import Backtest, Depth, Features, Model, Truth
 from epiclick.cli.telling import print_text, told_warnings
@@ -129,10 +129,8 @@ def report(
                 ),
                 title,
             )
-        try:
+        with written_to(out):
             write_report(found, out)
-        except OSError as error:
-            raise InputError(f"--out {out} cannot be written: {error}") from error
     if as_json:
         print_json({"report": str(out), "bytes": out.stat().st_size, "warnings": told})
         return

@@ -9,7 +9,7 @@ import typer
 
 from epiclick.cli.commas import names_in
 from epiclick.cli.extras import check_extra
-from epiclick.cli.out_file import check_folder, check_taken
+from epiclick.cli.out_file import check_folder, check_taken, written_to
 from epiclick.cli.output import AsJson, Quiet, note, print_json, print_table
 from epiclick.cli.telling import kept_when_stopped, known, print_text, told_warnings
 from epiclick.errors import InputError
@@ -115,7 +115,8 @@ def reproduce(
     share = None if cells is None else Share.parse(cells)
     shown = not (quiet or as_json)
     kept = f"what is done is kept in {out}. To go on, give the same command again."
-    with kept_when_stopped(kept), told_warnings(quiet=not shown) as warnings:
+    writing = written_to(out, f"{kept[:1].upper()}{kept[1:]}")
+    with kept_when_stopped(kept), writing, told_warnings(quiet=not shown) as warnings:
         if tune:
             tuned = try_rates(settings, out, path, jobs=jobs, progress=shown)
         else:

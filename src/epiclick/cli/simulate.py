@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from epiclick.cli.commas import numbers_in
-from epiclick.cli.out_file import check_writable
+from epiclick.cli.out_file import check_writable, written_to
 from epiclick.cli.output import AsJson, Quiet, note, print_json, print_table, progress
 from epiclick.cli.telling import print_text, told_warnings
 
@@ -69,7 +69,8 @@ def simulate(
             policy_strength=policy_strength,
             seed=seed,
         )
-        world.save(out)
+        with written_to(out):
+            world.save(out)
     sizes = {"pages": world.pages, "pairs": len(world.features), "displays": world.log.num_rows}
     sizes["clicks"] = world.clicks
     if as_json:

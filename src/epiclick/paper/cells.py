@@ -133,7 +133,7 @@ def _cost(note: Mapping[str, Any]) -> Cost | None:
 def _read(path: Path) -> dict[str, Any]:
     try:
         return dict(json.loads(path.read_text("utf-8")))
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise InputError(
             f"{path} cannot be read ({error}); give the folder of a reproduction, or a new one"
         ) from error

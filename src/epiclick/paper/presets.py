@@ -70,7 +70,7 @@ def with_rates(settings: Settings, path: Path) -> Settings:
     """The settings with rates from a JSON file, as `--tune` writes it: method -> rate."""
     try:
         given = {str(k): float(v) for k, v in json.loads(path.read_text("utf-8")).items()}
-    except (OSError, ValueError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(
             f"{path} cannot be read as rates ({error}); expected JSON such as "
             '{"exact": 0.001, "pointwise": 0.003}'

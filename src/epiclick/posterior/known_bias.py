@@ -94,6 +94,8 @@ def _json_records(path: Path) -> list[dict[str, Any]] | None:
     at_bound: list[Any] = []
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
+    except RecursionError as error:
+        raise InputError(f"{path} cannot be read: its JSON is nested too deeply") from error
     except ValueError:
         return None
     if isinstance(found, dict):
