@@ -10,6 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
+from epiclick.arguments import as_numbers, check_level, shown
+from epiclick.errors import InputError
+
 LEAST_CONFIDENCE = 1e-6  # alpha + beta of the widest distribution that moments can ask for
 STIRLING_FROM = 10.0  # seven terms of Stirling's series are exact to 4e-16 from here on
 HALVINGS = 60  # of an interval within [0, 1]: past the resolution of float64
@@ -31,7 +34,13 @@ class Beta:
 
     def __post_init__(self) -> None:
         """Copy, broadcast and check the parameters."""
-        parameters = np.broadcast_arrays(*(np.asarray(v, float) for v in (self.alpha, self.beta)))
+        alpha, beta = as_numbers("alpha", self.alpha), as_numbers("beta", self.beta)
+        try:
+            parameters = np.broadcast_arrays(alpha, beta)
+        except ValueError as error:
+            raise InputError(
+                f"alpha and beta must have one shape, not {alpha.shape} and {beta.shape}"
+            ) from error
         for name, values in zip(("alpha", "beta"), parameters, strict=True):
             _check(f"{name} must be finite and above 0", values, (values > 0) & np.isfinite(values))
             object.__setattr__(self, name, values.copy())
@@ -46,7 +55,7 @@ class Beta:
         >>> Beta.from_mean(0.25, 8)
         Beta(alpha=array(2.), beta=array(6.))
         """
-        mu, nu = np.asarray(mean, float), np.asarray(confidence, float)
+        mu, nu = as_numbers("mean", mean), as_numbers("confidence", confidence)
         _check("mean must lie strictly between 0 and 1", mu, (mu > 0) & (mu < 1))
         _check("confidence must be finite and above 0", nu, (nu > 0) & np.isfinite(nu))
         return cls(mu * nu, (1 - mu) * nu)
@@ -62,7 +71,7 @@ class Beta:
         >>> Beta.from_moments(0.5, 0.05)
         Beta(alpha=array(2.), beta=array(2.))
         """
-        mu, sigma2 = np.asarray(mean, float), np.asarray(variance, float)
+        mu, sigma2 = as_numbers("mean", mean), as_numbers("variance", variance)
         _check("variance must be above 0", sigma2, sigma2 > 0)
         return cls.from_mean(mu, np.maximum(mu * (1 - mu) / sigma2 - 1, LEAST_CONFIDENCE))
 
@@ -155,8 +164,7 @@ class Beta:
         >>> print(low.round(3), high.round(3))
         0.05 0.95
         """
-        if not 0 < level < 1:
-            raise ValueError(f"level must lie strictly between 0 and 1, got {level}")
+        check_level("level", level)
         return self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)
 
     def sample_logs(
@@ -166,6 +174,8 @@ class Beta:
 
         X = A / (A + B) with A ~ Gamma(alpha), B ~ Gamma(beta), so logit X = log A - log B.
         """
+        if not isinstance(rng, np.random.Generator):
+            raise InputError(f"rng must be numpy.random.default_rng(seed), not {shown(rng)}")
         shape = (*(size if isinstance(size, tuple) else (size,)), *self.alpha.shape)
         logit = _draw_log_gamma(rng, self.alpha, shape) - _draw_log_gamma(rng, self.beta, shape)
         return special.log_expit(logit), special.log_expit(-logit)
@@ -281,13 +291,13 @@ def _draw_log_gamma(rng: np.random.Generator, a: np.ndarray, shape: tuple[int, .
 
 def _unit_interval(name: str, values: ArrayLike) -> np.ndarray:
     """The values as float64, checked to lie in [0, 1]."""
-    array = np.asarray(values, float)
+    array = as_numbers(name, values)
     _check(f"{name} must lie in [0, 1]", array, (array >= 0) & (array <= 1))
     return array
 
 
 def _check(rule: str, values: np.ndarray, good: np.ndarray) -> None:
-    """Raise ValueError with the first offender unless all values are good."""
+    """Raise InputError with the first offender unless all values are good."""
     if not np.all(good):
         first = tuple(np.argwhere(~good)[0].tolist())
-        raise ValueError(f"{rule}, got {values[first]}" + (f" at index {first}" if first else ""))
+        raise InputError(f"{rule}, got {values[first]}" + (f" at index {first}" if first else ""))

@@ -3,13 +3,15 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
 import pandas as pd
 
+from epiclick.arguments import check_choice, check_level, check_path, check_whole, shown
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import read_features
+from epiclick.data.given_counts import check_counts, counts_of
 from epiclick.errors import InputError
 from epiclick.evaluation.clicks import ClickScores, score_clicks
 from epiclick.manners import Parametrised
@@ -18,11 +20,12 @@ from epiclick.models.fitted import FittedPBM
 from epiclick.models.item_tables import item_frame, relevance_frames
 from epiclick.models.kinds import BiasKind, ThetaPosterior
 from epiclick.models.prediction import click_probabilities
-from epiclick.models.ranking import draws_to_rank_by, ranked
+from epiclick.models.ranking import SCORES, draws_to_rank_by, ranked
 from epiclick.models.storage import load_model, save_model
 from epiclick.posterior.judged import judged_items
 
 if TYPE_CHECKING:
+    from epiclick.data.page_weights import PageWeights
     from epiclick.export.lightgbm_data import LightGBMData
     from epiclick.fitting import Plan
 
@@ -38,7 +41,7 @@ class PositionBasedModel(Parametrised, ABC):
 
     def fit(
         self,
-        counts: ClickCounts,
+        counts: Any,
         valid: ClickCounts | None = None,
         *,
         position_bias: Any = None,
@@ -51,7 +54,8 @@ class PositionBasedModel(Parametrised, ABC):
         """Learn position bias and relevance from counts.
 
         Args:
-            counts: the log, with features joined or without.
+            counts: the log, with features joined or without; or a log as `read_log` takes it, which
+                is then read with its default options.
             valid: counts for early stopping; without it a share of the queries is held out.
             position_bias: what is known of it from elsewhere: a DataFrame, or a CSV, Parquet or
                 JSON file, with the context columns and `mean`, relative to the anchor. Rows with
@@ -65,11 +69,21 @@ class PositionBasedModel(Parametrised, ABC):
             progress: show a progress bar, on a terminal.
         """
         from epiclick.fitting import fit_pbm
+        from epiclick.plans import check_parameters, with_known_bias
 
+        check_parameters(self)  # type: ignore[arg-type]
+        for name, other in {"valid": valid, "randomised": randomised}.items():
+            if other is not None:
+                check_counts(name, other)
+        if not isinstance(init, PositionBasedModel | None):
+            raise InputError(
+                f"init must be a fitted model, not {shown(init)}; load(path) reads one from a "
+                "folder"
+            )
+        keep = None if checkpoint is None else check_path("checkpoint", checkpoint)
+        counts = counts_of(counts)
         plan = self._plan(counts)
         if position_bias is not None:
-            from epiclick.plans import with_known_bias
-
             plan = with_known_bias(plan, counts, position_bias)
         self.fitted_ = fit_pbm(
             plan,
@@ -77,7 +91,7 @@ class PositionBasedModel(Parametrised, ABC):
             valid,
             randomised=randomised,
             init=None if init is None else init._fitted,
-            checkpoint=None if checkpoint is None else Path(checkpoint),
+            checkpoint=keep,
             resume=resume,
             progress=progress,
         )
@@ -119,6 +133,10 @@ class PositionBasedModel(Parametrised, ABC):
                 that the model has.
             level: probability that the intervals hold; the model's own unless told.
         """
+        if kind is not None:
+            check_choice("kind", kind, get_args(BiasKind))
+        if level is not None:
+            check_level("level", level)
         return position_bias_table(self._fitted, self.level if level is None else level, kind)
 
     def relevance(self, features: Any = None, *, above: float | None = None) -> pd.DataFrame:
@@ -161,6 +179,11 @@ class PositionBasedModel(Parametrised, ABC):
             counts: clicks; the items in it are judged by their own, all others by features alone.
             seed: of "thompson"; None draws anew with every call.
         """
+        check_choice("how", how, SCORES)
+        if seed is not None:
+            check_whole("seed", seed)
+        if counts is not None:
+            check_counts("counts", counts)
         rng = np.random.default_rng(seed)
         draws = draws_to_rank_by(self._fitted, how, rng)
         items = judged_items(self._fitted, features, counts, self.level, draws=draws)
@@ -168,15 +191,26 @@ class PositionBasedModel(Parametrised, ABC):
 
     def predict_clicks(self, counts: ClickCounts) -> np.ndarray:
         """Probability of a click at each row of `counts.to_table()`, over all draws together."""
-        return click_probabilities(self._fitted, counts)
+        return click_probabilities(self._fitted, check_counts("counts", counts))
 
     def score(self, counts: ClickCounts) -> float:
         """Mean log-likelihood a display."""
         return self.score_clicks(counts).display_log_likelihood
 
-    def score_clicks(self, counts: ClickCounts, **options: Any) -> ClickScores:
+    def score_clicks(
+        self,
+        counts: ClickCounts,
+        page_weights: "PageWeights | None" = None,
+        *,
+        pair_log_likelihood: float | None = None,
+    ) -> ClickScores:
         """Log-likelihood, perplexity, observed and predicted click rate by position."""
-        return score_clicks(counts, self.predict_clicks(counts), **options)
+        return score_clicks(
+            counts,
+            self.predict_clicks(counts),
+            page_weights,
+            pair_log_likelihood=pair_log_likelihood,
+        )
 
     def to_lightgbm(
         self,
@@ -190,11 +224,13 @@ class PositionBasedModel(Parametrised, ABC):
         """What a LightGBM ranker is trained on: X, y, weight, group; see `lightgbm_data`."""
         from epiclick.export.lightgbm import lightgbm_data
 
+        if counts is not None:
+            check_counts("counts", counts)
         return lightgbm_data(self._fitted, counts, features, how=how, cuts=cuts, clip=clip)
 
     def save(self, path: str | Path) -> None:
         """Write the model to a folder of safetensors and JSON."""
-        save_model(self._fitted, path)
+        save_model(self._fitted, check_path("path", path))
 
 
 class EpistemicPBM(PositionBasedModel):
@@ -289,7 +325,9 @@ class EpistemicPBM(PositionBasedModel):
         """The same, some pairs at a time: for more of them than fit in memory."""
         from epiclick.posterior.items import posterior_frames
 
-        yield from posterior_frames(self._fitted, counts, self.level, above=above)
+        yield from posterior_frames(
+            self._fitted, check_counts("counts", counts), self.level, above=above
+        )
 
     def _plan(self, counts: ClickCounts) -> "Plan":
         from epiclick.plans import epistemic_plan
@@ -364,7 +402,7 @@ MODELS: dict[str, type[PositionBasedModel]] = {
 
 def load(path: str | Path) -> PositionBasedModel:
     """A model written by `save`; needs numpy and scipy only, not jax."""
-    fitted = load_model(path)
+    fitted = load_model(check_path("path", path))
     kind = MODELS[fitted.kind]
     known = kind._parameter_names()
     model = kind(**{name: value for name, value in fitted.settings.items() if name in known})

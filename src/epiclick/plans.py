@@ -1,14 +1,16 @@
 """From a model's parameters to a plan of its fit; where they are checked."""
 
 import warnings
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
+from epiclick.arguments import is_number, is_switch, is_whole, shown
 from epiclick.data.counts import ClickCounts
 from epiclick.errors import InputError, InputWarning
-from epiclick.estimators import make_estimator
+from epiclick.estimators import ESTIMATORS, make_estimator
 from epiclick.fitting import Plan
 from epiclick.models.kinds import ThetaPosterior
 from epiclick.posterior.anchor import Anchor, resolve_anchor
@@ -37,7 +39,7 @@ def epistemic_plan(model: "EpistemicPBM", counts: ClickCounts) -> Plan:
     )
     point = model.estimator == "marginal"
     anchor = _anchor(model.anchor, counts) if point else None
-    if not point and model.anchor not in ("auto", None):
+    if not point and not (model.anchor is None or str(model.anchor) == "auto"):
         raise InputError(
             f"anchor={model.anchor!r} needs estimator='marginal'; the paper's estimators leave the "
             "scale free"
@@ -140,25 +142,75 @@ def _anchor(anchor: Any, counts: ClickCounts) -> Anchor | None:
     return None if anchor is None else resolve_anchor(counts, anchor)
 
 
+@dataclass(frozen=True)
+class Rule:
+    """What a parameter must be.
+
+    Attributes:
+        kind: whether a value is of the right kind at all.
+        called: that kind, in words.
+        fits: whether a value of that kind can be used.
+        rule: which ones can, in words.
+        optional: None is allowed as well.
+    """
+
+    kind: Callable[[Any], bool]
+    called: str
+    fits: Callable[[Any], bool] = lambda _: True
+    rule: str = ""
+    optional: bool = False
+
+    def broken_by(self, value: Any) -> str:
+        """What the value must be instead; "" if it is that."""
+        if value is None and self.optional:
+            return ""
+        if not self.kind(value):
+            return f"{self.called}{', or None' if self.optional else ''}"
+        return "" if self.fits(value) else self.rule
+
+
+def _whole(least: int, *, optional: bool = False) -> Rule:
+    rule = f"at least {least}{', or None' if optional else ''}"
+    return Rule(is_whole, "a whole number", lambda v: v >= least, rule, optional)
+
+
+def _number(fits: Callable[[Any], bool], rule: str) -> Rule:
+    return Rule(is_number, "a number", fits, rule)
+
+
+SWITCH = Rule(is_switch, "True or False")
+RULES: Mapping[str, Rule] = {
+    "epochs": replace(_whole(1, optional=True), rule="at least 1"),
+    "batch_size": _whole(1),
+    "learning_rate": _number(lambda v: v > 0, "above 0"),
+    "weight_decay": _number(lambda v: v >= 0, "at least 0"),
+    "patience": _whole(1, optional=True),
+    "holdout": _number(lambda v: 0 <= v < 1, "from 0 to below 1"),
+    "level": _number(lambda v: 0 < v < 1, "strictly between 0 and 1"),
+    "members": _whole(1),
+    "hidden": Rule(
+        lambda v: isinstance(v, Sequence) and not isinstance(v, str) and all(map(is_whole, v)),
+        "whole numbers, as in (64, 32)",
+        lambda v: all(units >= 1 for units in v),
+        "layers of at least 1 unit",
+    ),
+    "samples": _whole(2),
+    "entropy": _number(lambda v: v >= 0, "at least 0"),
+    "seed": _whole(0),
+    "estimator": Rule(lambda v: isinstance(v, str), f"one of {', '.join(ESTIMATORS)}"),
+    "theta_posterior": Rule(
+        lambda v: isinstance(v, str), f"one of {', '.join(get_args(ThetaPosterior))}"
+    ),
+    **dict.fromkeys(("baseline", "bootstrap", "literal", "decay"), SWITCH),
+}
+
+
 def check_parameters(model: "EpistemicPBM | PointwisePBM") -> None:
-    """Refuse parameters that cannot be meant, all at once."""
-    rules = {
-        "epochs": (model.epochs is None or model.epochs >= 1, "at least 1"),
-        "batch_size": (model.batch_size >= 1, "at least 1"),
-        "learning_rate": (model.learning_rate > 0, "above 0"),
-        "weight_decay": (model.weight_decay >= 0, "at least 0"),
-        "patience": (model.patience is None or model.patience >= 1, "at least 1, or None"),
-        "holdout": (0 <= model.holdout < 1, "from 0 to below 1"),
-        "level": (0 < model.level < 1, "strictly between 0 and 1"),
-        "members": (model.members >= 1, "at least 1"),
-        "hidden": (all(units >= 1 for units in model.hidden), "layers of at least 1 unit"),
-        "samples": (getattr(model, "samples", 2) >= 2, "at least 2"),
-        "entropy": (getattr(model, "entropy", 0.0) >= 0, "at least 0"),
-    }
+    """Refuse parameters of another kind, or that are invalid, all at once."""
+    given = model.get_params()
+    broken = {name: rule.broken_by(given[name]) for name, rule in RULES.items() if name in given}
     wrong = [
-        f"{name} must be {rule}, not {getattr(model, name)}"
-        for name, (good, rule) in rules.items()
-        if not good
+        f"{name} must be {rule}, not {shown(given[name])}" for name, rule in broken.items() if rule
     ]
     if wrong:
         raise InputError(f"{type(model).__name__}: " + "; ".join(wrong))

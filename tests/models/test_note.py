@@ -78,7 +78,7 @@ def test_settings_that_a_file_cannot_hold_are_said(settings: dict[str, Any], sai
         (put("features", "scaler", "scale", value=[1, 0, 1]), "as many positive scales as means"),
         (put("features", "scaler", "scale", value=[1, 1]), "as many positive scales as means"),
         (put("features", "scaler", "mean", value=[[1, 2, 3]]), "as many positive scales"),
-        (put("features", "scaler", "mean", value="abc"), "could not convert"),
+        (put("features", "scaler", "mean", value="abc"), "mean must be a number"),
         (put("features", "scaler", value={}), "'mean'"),
         (put("options", "position_base", value=5), "position_base: must be 0 or 1"),
         (put("options", "columns", value=3), "'columns' is of the wrong type"),

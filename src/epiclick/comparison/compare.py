@@ -6,6 +6,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
+from epiclick.arguments import check_whole, is_number, is_whole, shown
 from epiclick.comparison.checks import model_checks
 from epiclick.comparison.items import Items, items_of, moments_of
 from epiclick.comparison.measures import MEASURES
@@ -69,10 +70,16 @@ def compare(
         level: probability that intervals hold; the model's own unless told.
         seed: of everything random.
     """
+    if not isinstance(model, PositionBasedModel):
+        raise InputError(
+            f"model must be a fitted model, not {shown(model)}; load(path) reads one from a folder"
+        )
     fitted, level = model._fitted, model.level if level is None else level
     _check_rankings(rankings)
     _check_logs(clicks, backtest)
     _check(weights, samples, level, seed)
+    if depth is not None:
+        check_whole("depth", depth, least=1)
     _check_measures(measures)
     table = _features(features, clicks)
     names = tuple(rankings)
@@ -235,17 +242,21 @@ def _check_logs(clicks: Any, backtest: Any) -> None:
 
 
 def _check(weights: str, samples: int, level: float, seed: int) -> None:
-    if weights not in ("traffic", "uniform"):
-        raise InputError(f"weights must be 'traffic' or 'uniform', not {weights!r}")
-    if samples < 100:
-        raise InputError(f"samples must be 100 or more, not {samples}; 2500 is usual")
-    if not 0 < level < 1:
-        raise InputError(f"level must lie strictly between 0 and 1, not {level}; write 0.9")
-    if seed < 0:
-        raise InputError(f"seed must be 0 or more, not {seed}")
+    if not (isinstance(weights, str) and weights in ("traffic", "uniform")):
+        raise InputError(f"weights must be 'traffic' or 'uniform', not {shown(weights)}")
+    if not (is_whole(samples) and samples >= 100):
+        raise InputError(f"samples must be 100 or more, not {shown(samples)}; 2500 is usual")
+    if not (is_number(level) and 0 < level < 1):
+        raise InputError(f"level must lie strictly between 0 and 1, not {shown(level)}; write 0.9")
+    if not (is_whole(seed) and seed >= 0):
+        raise InputError(f"seed must be 0 or more, not {shown(seed)}")
 
 
 def _check_measures(measures: Sequence[str]) -> None:
+    if isinstance(measures, str) or not isinstance(measures, Sequence):
+        raise InputError(
+            f"measures must be names, as in ('clicks', 'first'), not {shown(measures)}"
+        )
     if tuple(measures[:1]) != ("clicks",) or set(measures) - set(MEASURES):
         raise InputError(
             f"measures must be clicks and any of {', '.join(list(MEASURES)[1:])}, "

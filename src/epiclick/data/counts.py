@@ -12,8 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from epiclick.arguments import check_path
 from epiclick.data.arrays import as_array, changes, distinct, strictly_ascending
 from epiclick.data.atomic import written_aside
+from epiclick.data.counts_arguments import check_join, check_table, chosen_pairs
 from epiclick.data.counts_note import CountsNote
 from epiclick.data.features import FeatureTable
 from epiclick.data.log import LogOptions, either
@@ -157,6 +159,7 @@ class ClickCounts:
         options: LogOptions | None = None,
     ) -> "ClickCounts":
         """Counts from rows such as `to_table` gives, in any order; equal keys are added up."""
+        check_table(table, context)
         keys = ["query_id", "doc_id", *context, *(["part"] if "part" in table.column_names else [])]
         for name in ("displays", "clicks"):
             if not pa.types.is_integer(table.schema.field(name).type):
@@ -198,6 +201,8 @@ class ClickCounts:
     @classmethod
     def concat(cls, counts: Sequence["ClickCounts"]) -> "ClickCounts":
         """Add counts up, such as those of several days; equal keys become one entry."""
+        if not isinstance(counts, Sequence) or not all(isinstance(c, cls) for c in counts):
+            raise InputError("give a list of ClickCounts to add up; read_log(...) makes them")
         if not counts:
             raise InputError("nothing to add up: give at least one ClickCounts")
         head = counts[0]
@@ -235,6 +240,7 @@ class ClickCounts:
         self, features: FeatureTable, *, missing: Literal["error", "drop"] = "error"
     ) -> "ClickCounts":
         """Join features by (query_id, doc_id); pairs without them are an error or dropped."""
+        check_join(features, missing)
         row = features.locate(self.query_id, self.doc_id)
         without = np.flatnonzero(row < 0)
         kept = self
@@ -260,9 +266,7 @@ class ClickCounts:
 
     def subset(self, pairs: np.ndarray | Sequence[int] | Sequence[bool]) -> "ClickCounts":
         """Only the given pairs, by index or by a boolean mask; in the order of the whole."""
-        chosen = np.asarray(pairs)
-        if chosen.dtype != bool:
-            chosen = np.isin(np.arange(len(self)), chosen.astype(np.int64))
+        chosen = chosen_pairs(pairs, len(self))
         return self._of_entries(chosen[self.pair])
 
     def split(
@@ -274,7 +278,7 @@ class ClickCounts:
         log with `page_parts`). `time`: the earliest parts first (read it with `part`). Parts are
         kept whole, so that the shares are met as nearly as they allow.
         """
-        check_split(shares, by)
+        check_split(shares, by, seed)
         if by == "query":
             group, weight = self.query[self.pair], np.ones(self.num_queries)
         elif self.part is not None and self.parts is not None:
@@ -313,12 +317,14 @@ class ClickCounts:
         note = CountsNote(
             tuple(self.contexts.column_names), self.pages, self.page_clicks, self.options
         )
-        with written_aside(path) as aside:
+        with written_aside(check_path("path", path)) as aside:
             pq.write_table(note.attach(self.to_table()), aside, compression="zstd")
 
     @classmethod
     def from_parquet(cls, path: str | Path) -> "ClickCounts":
         """Read counts written by `to_parquet`; InputError where the file is damaged or foreign."""
+        if not check_path("path", path).is_file():
+            raise InputError(f"no file at {path}; give one that to_parquet wrote")
         note = CountsNote.of(path)
         if note is None:
             raise InputError(f"{path} was not written by epiclick; read it with read_log")

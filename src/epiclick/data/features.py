@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
+from epiclick.arguments import check_choice, shown
 from epiclick.data.arrays import as_array
 from epiclick.data.cache import stored
 from epiclick.data.scaler import FeatureScaler
@@ -37,10 +38,16 @@ class FeatureTable:
 
     def __post_init__(self) -> None:
         """Check the shapes once; everything downstream relies on them."""
-        if self.matrix.dtype != np.float32 or self.matrix.ndim != 2:
-            raise ValueError("features must be a two-dimensional float32 matrix")
+        if not isinstance(self.keys, pa.Table):
+            raise InputError(
+                f"keys must be an Arrow table with query_id and doc_id, not {shown(self.keys)}; "
+                "read features, of whatever kind, with read_features(...)"
+            )
+        matrix = self.matrix
+        if not isinstance(matrix, np.ndarray) or matrix.dtype != np.float32 or matrix.ndim != 2:
+            raise InputError("features must be a two-dimensional float32 matrix")
         if self.matrix.shape != (self.keys.num_rows, len(self.names)):
-            raise ValueError(
+            raise InputError(
                 f"the feature matrix has shape {self.matrix.shape}, "
                 f"but there are {self.keys.num_rows} keys and {len(self.names)} names"
             )
@@ -103,6 +110,9 @@ def read_features(
     """
     if isinstance(source, FeatureTable):
         return source
+    check_choice("ids", ids, ("auto", "string", "integer"))
+    if not isinstance(columns, Mapping | None):
+        raise InputError(f"columns must be names, as in {{'doc_id': 'url'}}, not {shown(columns)}")
     # slow to load, and those who only hold a FeatureTable never need it
     import pandas as pd
 

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from epiclick.arguments import check_path
 from epiclick.data.json_lines import LongLines
 from epiclick.data.nearest_path import did_you_mean_path
 from epiclick.errors import InputError, Problem
@@ -23,7 +24,7 @@ def paths_in(source: Any) -> list[str | Path]:
     """The paths, globs and folders that a source names; none if it is a table."""
     several = source if isinstance(source, list | tuple) else [source]
     named = all(isinstance(path, str | Path) for path in several)
-    return list(several) if named else []
+    return [check_path("the source", path) for path in several] if named else []
 
 
 def find_files(sources: Sequence[str | Path]) -> list[Path]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from epiclick.arguments import check_path
 from epiclick.data.cache import MatrixWriter, stored, write_entry
 from epiclick.data.features import FeatureTable, warn_clipped
 from epiclick.data.letor_text import ParsedFile, parse_file
@@ -36,7 +37,7 @@ def read_letor(path: str | os.PathLike[str], *, cache: bool = True) -> FeatureTa
     `label`; the features are named by their index in the file, f1, f2, ...; one that a line does
     not mention is 0. The parsed values are kept in the cache folder unless `cache` is false.
     """
-    source = Path(path)
+    source = check_path("the LETOR data", path)
     files = find_splits(source)
     try:
         entry = stored(

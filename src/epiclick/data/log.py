@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
+from epiclick.arguments import is_number, is_switch, is_whole, shown
 from epiclick.errors import InputError, Problem, did_you_mean
 
 ALIASES: Mapping[str, tuple[str, ...]] = {
@@ -59,6 +60,8 @@ class LogOptions:
 
     def __post_init__(self) -> None:
         """Refuse settings that contradict each other, all at once."""
+        if mistyped := _mistyped(self):
+            raise InputError("options for reading the log: " + "; ".join(mistyped))
         wrong = []
         if unknown := [name for name in self.columns if name not in ALIASES]:
             hints = ", ".join(f"'{name}'{did_you_mean(name, ALIASES)}" for name in unknown)
@@ -119,6 +122,58 @@ def either(conditions: Sequence[str | None]) -> str | None:
         return distinct[0] if len(distinct) == 1 else None
     # a comment in a condition ends with its line
     return " OR ".join(f"({each}\n)" for each in distinct)
+
+
+def options_of(options: LogOptions | None, settings: Mapping[str, Any]) -> LogOptions:
+    """Options with single settings over them, by the names of its fields."""
+    if not isinstance(options, LogOptions | None):
+        raise InputError(
+            f"options must be LogOptions(...), not {shown(options)}; single settings are given by "
+            "name, as in read_log(source, position_base=0)"
+        )
+    known = list(LogOptions.__dataclass_fields__)
+    if unknown := [name for name in settings if name not in known]:
+        hints = ", ".join(f"'{name}'{did_you_mean(name, known)}" for name in unknown)
+        raise InputError(f"read_log has no setting {hints}; it has {', '.join(known)}")
+    return replace(options or LogOptions(), **settings)
+
+
+def _mistyped(options: LogOptions) -> list[str]:
+    """What is of another kind than it must be."""
+    text = (str, type(None))
+    rules = {
+        "columns": (
+            isinstance(options.columns, Mapping)
+            and all(isinstance(own, str) for own in options.columns.values()),
+            "a mapping of names, as in {'position': 'slot'}",
+        ),
+        "context": (
+            isinstance(options.context, tuple | list)
+            and all(isinstance(name, str) for name in options.context),
+            "several names, as in ('position',)",
+        ),
+        "position_base": (is_whole(options.position_base), "0 or 1"),
+        "clip_clicks": (is_switch(options.clip_clicks), "True or False"),
+        "where": (isinstance(options.where, text), "an SQL condition in text"),
+        "part": (isinstance(options.part, text), "the name of a column"),
+        "page_parts": (
+            options.page_parts is None or is_whole(options.page_parts),
+            "a whole number from 2 to 4096",
+        ),
+        "ids": (isinstance(options.ids, str), "auto, string or integer"),
+        "on_bad": (isinstance(options.on_bad, str), "error or drop"),
+        "max_bad": (is_number(options.max_bad), "a share from 0 to 1"),
+        "max_clicks_per_page": (
+            options.max_clicks_per_page is None or is_whole(options.max_clicks_per_page),
+            "a whole number above 0",
+        ),
+        "drop_busiest": (is_number(options.drop_busiest), "a share from 0 to below 1"),
+    }
+    return [
+        f"{name} must be {rule}, not {shown(getattr(options, name))}"
+        for name, (good, rule) in rules.items()
+        if not good
+    ]
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from epiclick.arguments import check_choice
 from epiclick.data.busiest_users import busy_users
 from epiclick.data.counting import (
     bad_rows,
@@ -26,7 +27,7 @@ from epiclick.data.features import read_features
 from epiclick.data.files import damage, find_files, kind_of, paths_in, repeated_files
 from epiclick.data.ids import settle_types, type_problems
 from epiclick.data.left_out import left_out, without_robots
-from epiclick.data.log import LogColumns, LogOptions, resolve_columns
+from epiclick.data.log import LogColumns, LogOptions, options_of, resolve_columns
 from epiclick.data.page_clicks import PageClicks
 from epiclick.data.pages import (
     PAGE_IS_MISSING,
@@ -83,7 +84,8 @@ def read_log(
             `position_base=0` or `where="day >= '2026-01-01'"` (see `LogOptions`).
         **settings: fields of `LogOptions`, over those of `options`.
     """
-    counts, report = count_log(source, replace(options or LogOptions(), **settings))
+    check_choice("missing_features", missing_features, ("error", "drop"))
+    counts, report = count_log(source, options_of(options, settings))
     robots = () if report.robots is None else (report.robots.words,)
     for message in (*report.warnings, *robots):
         warnings.warn(message, InputWarning, stacklevel=2)

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from epiclick.arguments import as_numbers
 from epiclick.errors import InputError, Problem
 
 FURTHEST = 10.0
@@ -42,6 +43,7 @@ class FeatureScaler:
         The chunks' means and sums of squares are merged pairwise (Chan, Golub and LeVeque 1983),
         which keeps its digits where E[x^2] - E[x]^2 would cancel.
         """
+        matrix = _matrix(matrix)
         rows, features = matrix.shape
         if not rows:
             raise InputError("a feature scaler needs at least one row of features, and got none")
@@ -69,6 +71,7 @@ class FeatureScaler:
 
     def transform(self, matrix: np.ndarray) -> np.ndarray:
         """Scaled features: (rows, features) float32."""
+        matrix = _numbers(matrix)
         if matrix.ndim != 2 or matrix.shape[1] != len(self.mean):
             raise InputError(
                 f"the scaler was fitted to {len(self.mean)} features, but got an array of shape "
@@ -88,13 +91,32 @@ class FeatureScaler:
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Self:
         """The scaler that `to_dict` described."""
-        mean, scale = (np.asarray(stored[key], dtype=np.float64) for key in ("mean", "scale"))
+        if missing := [key for key in ("mean", "scale") if key not in stored]:
+            raise InputError(f"a stored feature scaler needs {' and '.join(missing)}")
+        mean, scale = (as_numbers(key, stored[key]) for key in ("mean", "scale"))
         if mean.ndim != 1 or mean.shape != scale.shape or not np.all(scale > 0):
             raise InputError(
                 "a stored feature scaler needs as many positive scales as means, but has shapes "
                 f"{mean.shape} and {scale.shape}. The model file is damaged: save the model again."
             )
         return cls(mean=mean, scale=scale)
+
+
+def _matrix(values: Any) -> np.ndarray:
+    """The values if they are a matrix of numbers."""
+    matrix = _numbers(values)
+    if matrix.ndim != 2:
+        raise InputError(
+            f"a feature scaler needs a matrix of (rows, features), not an array of {matrix.shape}"
+        )
+    return matrix
+
+
+def _numbers(values: Any) -> np.ndarray:
+    """The values as they are, if they are an array of numbers: it may be a map of a large file."""
+    if isinstance(values, np.ndarray) and np.issubdtype(values.dtype, np.number):
+        return values
+    return as_numbers("the matrix of features", values)
 
 
 def _chunks(matrix: np.ndarray, chunk: int) -> Iterator[np.ndarray]:

@@ -11,6 +11,7 @@ import ibis.expr.types as ir
 import pandas as pd
 import pyarrow as pa
 
+from epiclick.arguments import check_path
 from epiclick.data.engine import Source, connect, engine_errors
 from epiclick.data.formats import open_files, same_names
 from epiclick.errors import InputError
@@ -37,9 +38,9 @@ def _open(source: Any) -> Source:
     if isinstance(source, pa.Table | pa.RecordBatch):
         return _open_arrow(source if isinstance(source, pa.Table) else pa.table(source), "table")
     if isinstance(source, str | Path):
-        return open_files([source])
+        return open_files([check_path("the source", source)])
     if isinstance(source, Sequence) and source and all(isinstance(s, str | Path) for s in source):
-        return open_files(source)
+        return open_files([check_path("each source", each) for each in source])
     raise InputError(
         f"cannot read a log from {type(source).__name__}; give a path, a glob, a folder, a list of "
         "them, a pandas DataFrame, an Arrow table or an Ibis table"

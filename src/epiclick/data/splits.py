@@ -5,17 +5,22 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from epiclick.arguments import check_whole, is_number, shown
 from epiclick.errors import InputError
 
 SplitBy = Literal["query", "page", "time"]
 
 
-def check_split(shares: Sequence[float], by: SplitBy) -> None:
+def check_split(shares: Sequence[float], by: SplitBy, seed: int) -> None:
     """Refuse shares that are none, and ways to split that are unknown."""
+    if not all(map(is_number, shares)):
+        given = ", ".join(map(shown, shares))
+        raise InputError(f"shares must be numbers, as in split(0.6, 0.2, 0.2), not {given}")
     if not shares or min(shares) <= 0 or abs(sum(shares) - 1) > 1e-9:
         raise InputError(f"shares must be positive and add up to 1, not {tuple(shares)}")
-    if by not in get_args(SplitBy):
-        raise InputError(f"by must be query, page or time, not '{by}'")
+    if not (isinstance(by, str) and by in get_args(SplitBy)):
+        raise InputError(f"by must be query, page or time, not {shown(by)}")
+    check_whole("seed", seed)
 
 
 def deal_groups(weight: np.ndarray, shares: Sequence[float], by: SplitBy, seed: int) -> np.ndarray:

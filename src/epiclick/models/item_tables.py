@@ -7,6 +7,7 @@ import pandas as pd
 import pyarrow as pa
 from scipy import special
 
+from epiclick.arguments import is_number, shown
 from epiclick.beta import Beta
 from epiclick.data.features import FeatureTable
 from epiclick.errors import InputError
@@ -83,9 +84,10 @@ def beta_columns(
 
 def check_above(above: float | None) -> None:
     """Refuse a threshold that no relevance can be on both sides of."""
-    if above is not None and not 0 < above < 1:
+    if above is not None and not (is_number(above) and 0 < above < 1):
         raise InputError(
-            f"above must lie strictly between 0 and 1, as relevance does, got {above}; such as 0.3"
+            "above must lie strictly between 0 and 1, as relevance does, got "
+            f"{shown(above)}; such as 0.3"
         )
 
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy import special, stats
 
+from epiclick.arguments import is_number, shown
 from epiclick.data.matching import locate_rows
 from epiclick.data.sources import open_source
 from epiclick.errors import InputError, InputWarning, Problem, did_you_mean
@@ -84,6 +85,11 @@ def _open(source: Any) -> tuple[pa.Table, str]:
         name = str(source)
         if (records := _json_records(Path(source))) is not None:
             source = pd.DataFrame(records)
+    elif is_number(source) or isinstance(source, list | tuple | dict | np.ndarray | None):
+        raise InputError(
+            "position_bias must be a table, or the path of a CSV, Parquet or JSON file, not "
+            f"{shown(source)}"
+        )
     return open_source(source).table.to_pyarrow(), name
 
 

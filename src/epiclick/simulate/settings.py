@@ -7,6 +7,9 @@ from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
+
+from epiclick.arguments import shown
 from epiclick.errors import InputError, Problem
 from epiclick.simulate.clicks import USERS
 
@@ -81,6 +84,10 @@ def resolve_settings(
     else:
         counts = {"pages": pages}
         misplaced = {name: value for name, value in sizes.items() if value is not None}
+    if not (
+        theta is None or (isinstance(theta, Sequence | np.ndarray) and not isinstance(theta, str))
+    ):
+        raise InputError(f"theta must be several numbers, as in (1, 0.5, 0.3), not {shown(theta)}")
     if positions is None:
         positions = DEFAULT_POSITIONS if theta is None else len(theta)
     numbers = {"policy_strength": policy_strength, "taste_sd": taste_sd}
@@ -107,7 +114,7 @@ def resolve_settings(
         *(
             _refuse(f"{name} must be one of {', '.join(known)}", name, value)
             for name, value, known in (("users", users, USERS), ("relevance", relevance, RELEVANCE))
-            if value not in known
+            if not (isinstance(value, str) and value in known)
         ),
     ]
     if not _whole(seed, at_least=0):

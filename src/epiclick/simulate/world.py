@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from epiclick.arguments import check_path
 from epiclick.beta import Beta
 from epiclick.data.features import FeatureTable
 from epiclick.errors import InputError, Problem
@@ -79,14 +80,17 @@ class World:
         """Write the world into a folder; only a world that `save` wrote is replaced."""
         from epiclick.simulate.storage import save_world
 
-        save_world(self, Path(folder))
+        save_world(self, check_path("folder", folder))
 
     @classmethod
     def load(cls, folder: str | Path) -> "World":
         """Read back what `save` wrote."""
         from epiclick.simulate.storage import load_world
 
-        return load_world(Path(folder))
+        place = check_path("folder", folder)
+        if not place.is_dir():
+            raise InputError(f"no folder at {place}; give one that `epiclick simulate` wrote")
+        return load_world(place)
 
 
 def simulate(
@@ -155,7 +159,9 @@ def _name(dataset: FeatureTable | str | Path | None) -> str | None:
     """How the settings call a dataset."""
     if dataset is None:
         return None
-    return "FeatureTable" if isinstance(dataset, FeatureTable) else str(dataset)
+    return (
+        "FeatureTable" if isinstance(dataset, FeatureTable) else str(check_path("dataset", dataset))
+    )
 
 
 def draw_relevance(

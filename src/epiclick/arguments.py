@@ -1,0 +1,86 @@
+"""Arguments of the public functions: what they must be, said in one sentence where they are not."""
+
+import math
+import os
+from collections.abc import Iterable
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from epiclick.errors import InputError, did_you_mean
+
+LONGEST = 60  # characters of a value in a message
+
+
+def is_whole(value: object) -> bool:
+    """Whether a value is a whole number; True and False are none."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is a finite number; True and False are none."""
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def is_switch(value: object) -> bool:
+    """Whether a value is True or False."""
+    return isinstance(value, bool | np.bool_)
+
+
+def shown(value: object) -> str:
+    """A value for a message; those that are long, such as tables, by their type.
+
+    >>> shown("0.9"), shown(np.zeros((5, 5)))
+    ("'0.9'", 'ndarray')
+    """
+    plain = isinstance(value, str | bytes | Real | list | tuple | None)
+    text = repr(value) if plain else type(value).__name__
+    return text if len(text) <= LONGEST else type(value).__name__
+
+
+def check_whole(name: str, value: object, least: int = 0) -> None:
+    """Refuse what is not a whole number of at least so much."""
+    if not (is_whole(value) and int(value) >= least):  # type: ignore[call-overload]
+        raise InputError(f"{name} must be a whole number from {least} on, not {shown(value)}")
+
+
+def check_level(name: str, value: Any) -> None:
+    """Refuse what is not a probability between 0 and 1."""
+    if not (is_number(value) and 0 < value < 1):
+        raise InputError(
+            f"{name} must lie strictly between 0 and 1, not {shown(value)}; such as 0.9"
+        )
+
+
+def check_choice(name: str, value: object, known: Iterable[str]) -> None:
+    """Refuse what is not one of some names."""
+    names = list(known)
+    if not (isinstance(value, str) and value in names):
+        near = did_you_mean(value, names) if isinstance(value, str) else ""
+        raise InputError(f"{name} must be one of {', '.join(names)}, not {shown(value)}{near}")
+
+
+def check_path(name: str, value: Any) -> Path:
+    """The path; refuses what is none."""
+    if not isinstance(value, str | os.PathLike) or isinstance(value, bytes):
+        raise InputError(f"{name} must be a path, such as 'model', not {shown(value)}")
+    path = os.fspath(value)
+    if not str(path):
+        raise InputError(f"{name} must be a path, and is empty")
+    if "\0" in str(path):
+        raise InputError(f"{name} must be a path, and holds a NUL character: {path!r}")
+    return Path(path)
+
+
+def as_numbers(name: str, values: Any) -> np.ndarray:
+    """The values as float64; refuses what are no numbers."""
+    try:
+        if values is None:
+            raise TypeError
+        return np.asarray(values, float)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"{name} must be a number or an array of numbers, not {shown(values)}"
+        ) from error

@@ -1,0 +1,62 @@
+"""Arguments of the methods of counts, checked where they come in."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from epiclick.arguments import check_choice, shown
+from epiclick.data.features import FeatureTable
+from epiclick.errors import InputError, did_you_mean
+
+
+def check_table(table: Any, context: Sequence[str]) -> None:
+    """Refuse a table of counts that lacks a column, or is of another kind."""
+    if not isinstance(table, pa.Table):
+        raise InputError(
+            f"from_table takes an Arrow table of counts, not {shown(table)}; read a log, of "
+            "whatever kind, with read_log(...)"
+        )
+    if isinstance(context, str) or not all(isinstance(name, str) for name in context):
+        raise InputError(f"context must be names, as in ('position',), not {shown(context)}")
+    names = table.column_names
+    for name in ("query_id", "doc_id", *context, "displays", "clicks"):
+        if name not in names:
+            raise InputError(
+                f"a table of counts needs the column {name}{did_you_mean(name, names)}; it has "
+                f"{', '.join(names)}"
+            )
+
+
+def check_join(features: Any, missing: Any) -> None:
+    """Refuse features that were not read, and other ways to treat those that are missing."""
+    if not isinstance(features, FeatureTable):
+        raise InputError(
+            f"with_features takes a FeatureTable, not {shown(features)}; read it with "
+            "read_features(...)"
+        )
+    check_choice("missing", missing, ("error", "drop"))
+
+
+def chosen_pairs(pairs: Any, size: int) -> np.ndarray:
+    """(size,) mask of the pairs that are given by number or by a mask."""
+    try:
+        chosen = np.asarray(pairs)
+    except ValueError as error:  # lists of different lengths
+        raise InputError("pairs must be one list of numbers, or one mask") from error
+    if chosen.ndim == 1 and not len(chosen):
+        return np.zeros(size, bool)
+    if chosen.dtype == bool:
+        if chosen.shape != (size,):
+            raise InputError(
+                f"a mask must have a value for each of {size:,} pairs, not {len(chosen):,}"
+            )
+        return chosen
+    if chosen.ndim != 1 or not np.issubdtype(chosen.dtype, np.integer):
+        raise InputError(f"pairs must be whole numbers or a mask, not {shown(pairs)}")
+    if chosen.min() < 0 or chosen.max() >= size:
+        raise InputError(
+            f"pairs must be numbers from 0 to {size - 1:,}, not {chosen.min()} to {chosen.max()}"
+        )
+    return np.isin(np.arange(size), chosen)
