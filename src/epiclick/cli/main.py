@@ -56,6 +56,9 @@ def begin(
 
     Each verb has a help of its own: epiclick fit --help
 
+    Exit codes: 0 done, 1 the machine failed or the answer is no, 2 bad input or a place that cannot
+    be written, 70 a bug (EPICLICK_TRACEBACK=1 shows where), 130 stopped.
+
     Example: epiclick fit clicks.parquet --features features.parquet --out model
     """
     if show:
