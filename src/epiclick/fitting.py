@@ -25,7 +25,7 @@ from epiclick.posterior.anchor import Moved
 from epiclick.posterior.identifiability import check_anchor, named
 from epiclick.posterior.items import known_items
 from epiclick.posterior.position import KnownBias, find_posterior
-from epiclick.posterior.unbounded import unbounded_bias
+from epiclick.posterior.unbounded import UnboundedBias, unbounded_bias
 from epiclick.processes import refuse_after_fork
 from epiclick.training.batches import Shapes
 from epiclick.training.bootstrap import bootstrap_weights
@@ -55,6 +55,7 @@ class Plan:
         training: how long and how fast.
         anchor: index of the context whose bias is 1, None for a free scale.
         moved: why it is not the first position, where that was left to be found.
+        ratios: of position bias without a bound, where they were needed for that.
         holdout: share of queries held out where no validation set is given.
         level: of the intervals that are kept.
         posterior: how the posterior of position bias and last layer is found; None for none.
@@ -74,6 +75,7 @@ class Plan:
     holdout: float
     level: float
     moved: Moved | None = None
+    ratios: UnboundedBias | None = None
     posterior: ThetaPosterior | None = None
     shapes: tuple[Shapes, Shapes | None] | None = None
     known: KnownBias | None = None
@@ -156,8 +158,10 @@ def fit_pbm(
             progress=progress,
         )
         fitted = replace(fitted, parameters=parameters, posterior=posterior)
-    bias = None if plan.anchor is None else unbounded_bias(counts)
-    found = check_fit(fitted, train, plan.level, plan.known, randomised, bias, plan.moved, counts)
+    ratios = plan.ratios
+    if plan.anchor is not None and ratios is None:
+        ratios = unbounded_bias(counts)
+    found = check_fit(fitted, train, plan.level, plan.known, randomised, ratios, plan.moved, counts)
     summary = replace(fitted.training, checks=found.records, warnings=found.warnings)
     return replace(fitted, training=summary, items=_items(fitted, counts, plan.level))
 

@@ -133,6 +133,7 @@ def _plan(
         ),
         anchor=None if anchor is None else anchor.index,
         moved=None if anchor is None else anchor.moved,
+        ratios=None if anchor is None else anchor.ratios,
         holdout=model.holdout,
         level=model.level,
     )

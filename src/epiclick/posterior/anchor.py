@@ -32,17 +32,19 @@ class Moved(NamedTuple):
     ratio: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Anchor:
     """The context whose bias is 1.
 
     Attributes:
         index: among the contexts of the log.
         moved: set where "auto" found it elsewhere than at the first position.
+        ratios: what "auto" found it by.
     """
 
     index: int
     moved: Moved | None = None
+    ratios: UnboundedBias | None = None
 
 
 def resolve_anchor(counts: ClickCounts, anchor: Any) -> Anchor:
@@ -104,8 +106,8 @@ def _most_looked_at(counts: ClickCounts) -> Anchor:
     while larger := _clearly_larger(bias, index):
         index = max(larger, key=lambda k: larger[k].value / larger[k].error)
     if index == usual:
-        return Anchor(usual)
-    return Anchor(index, Moved(usual, float(np.exp(bias.values(usual)[index]))))
+        return Anchor(usual, ratios=bias)
+    return Anchor(index, Moved(usual, float(np.exp(bias.values(usual)[index]))), bias)
 
 
 def _clearly_larger(bias: UnboundedBias, index: int) -> dict[int, LogRatio]:
