@@ -66,6 +66,23 @@ def test_a_backtest_just_outside_asks_for_a_second_one() -> None:
     assert (named(found), [check.state for check in found.checks()]) == ([], ["doubtful"])
 
 
+def test_robots_turn_the_verdict() -> None:
+    """Their clicks make all rankers look alike, so a lead of the wrong size is not the worst."""
+    fitted = planted()
+    words = "6.7% of pages have 6 or more clicks, where 0.27% are expected"
+    for record, names in (
+        ({"checked": True, "found": {"words": words}}, ["robots"]),
+        ({"checked": True, "found": None}, []),
+        ({"checked": False, "found": None}, []),
+        (None, []),
+    ):
+        checks = {**fitted.training.checks, **({"robots": record} if record else {})}
+        own = replace(fitted, training=replace(fitted.training, checks=checks))
+        found = [check for check in model_checks(own) if check.name == "robots"]
+        assert [check.name for check in found] == names
+        assert [check.found for check in found] == [f"{words}."] * len(names)
+
+
 def test_items_never_shown_count_for_the_rankers_that_a_verdict_is_about() -> None:
     third = clear_lead(seen=0.02)
     third = replace(third, seen=np.array([0.1, 0.9, 0.9]))

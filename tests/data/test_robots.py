@@ -64,18 +64,19 @@ def test_robots_are_suspected_and_the_advice_takes_them_away(share: float) -> No
     _, report = counted(log)
     found = report.robots
     assert found is not None
-    assert f"--max-clicks-per-page {found.most}" in found.words
+    assert f"--max-clicks-per-page {found.max_clicks_per_page}" in found.words
     clicks = log.groupby("page_id").click.sum().to_numpy()
-    assert found.beyond == np.sum(clicks > found.most)
+    assert found.beyond == np.sum(clicks > found.max_clicks_per_page)
     is_robot = np.arange(3000) < robots
-    assert np.all(clicks[is_robot] > found.most)
-    assert np.sum(clicks[~is_robot] > found.most) <= 0.1 * robots
+    assert np.all(clicks[is_robot] > found.max_clicks_per_page)
+    assert np.sum(clicks[~is_robot] > found.max_clicks_per_page) <= 0.1 * robots
 
-    cleaned, again = counted(log, max_clicks_per_page=found.most)
+    cleaned, again = counted(log, max_clicks_per_page=found.max_clicks_per_page)
     assert again.robots is None
     assert cleaned.pages == 3000 - found.beyond
     assert (
-        f"{found.beyond:,} pages with more than {found.most} clicks left out" in again.warnings[0]
+        f"{found.beyond:,} pages with more than {found.max_clicks_per_page} clicks left out"
+        in again.warnings[0]
     )
     assert f"{10 * found.beyond:,} rows" in again.warnings[0]
 
@@ -113,7 +114,7 @@ def test_short_pages_clicked_everywhere_are_suspected() -> None:
     found = counted(log)[1].robots
     assert found is not None
     assert found.everywhere
-    assert found.most == 3
+    assert found.max_clicks_per_page == 3
     assert "everything was clicked" in found.words
 
 

@@ -259,6 +259,23 @@ def test_doubts_tell_a_poor_fit_from_a_good_one(report: Report) -> None:
     assert found["the model mispredicts clicks it has not seen"] == "open"
 
 
+@pytest.mark.parametrize(
+    ("record", "state"),
+    [
+        ({"checked": True, "found": {"words": "many clicks"}}, "applies"),
+        ({"checked": True, "found": None}, "clear"),
+        ({"checked": False, "found": None}, "open"),
+    ],
+)
+def test_robots_are_a_reason_where_the_fit_found_some(record: dict, state: str) -> None:
+    sources = sources_of()
+    checks = {**sources.fitted.training.checks, "robots": record}
+    training = replace(sources.fitted.training, checks=checks)
+    sources.model.fitted_ = replace(sources.fitted, training=training)
+    found = gather(replace(sources, later=None, log=None)).doubts
+    assert {d.state for d in found if d.reason == "the log holds clicks of robots"} == {state}
+
+
 def test_scores_lead_over_worse_rules(report: Report) -> None:
     assert not isinstance(report.quality, Absent)
     own, *others = report.quality.scores

@@ -8,8 +8,8 @@ Of what a fit warns of beside these, nothing bears on rankers by itself:
 - a position of whose bias the clicks say next to nothing: the probability holds that already;
 - a scale that clicks leave open: a ranker is worth sums of bias times relevance, in which the scale
   cancels;
-- a bias close to that of the anchor: it costs nothing unless it is above it, and then the backtest
-  has more to say.
+- a bias at its bound, which is the anchor's: where both are equally large, that is so in half of
+  all sound logs; where it is larger, the backtest has more to say.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,8 +22,8 @@ from epiclick.models.fitted import FittedPBM
 from epiclick.models.position import BetaLookup
 
 NAMES = (
-    *("backtest", "unseen", "fit", "positions", "randomised", "uncertainty", "queries"),
-    "posterior",
+    *("backtest", "unseen", "robots", "fit", "positions", "randomised", "uncertainty"),
+    *("queries", "posterior"),
 )
 """Of all checks."""
 
@@ -105,6 +105,9 @@ Found = Iterator[tuple[str, tuple[str, str, str]]]
 
 def _fit(fitted: FittedPBM) -> Found:
     checks = fitted.training.checks
+    if robots := (checks.get("robots") or {}).get("found"):
+        title = "some pages look like those of robots"
+        yield "robots", (title, _sentences([robots["words"]]), "Fit again without them.")
     ratio = checks.get("chi2_per_df")
     # at a ratio of 1.5 a probability of 0.97 is one of 0.94, and no longer enough for a verdict
     if is_poor_fit(ratio, int(checks.get("chi2_df") or 0)):

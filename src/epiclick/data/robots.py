@@ -48,14 +48,14 @@ class Suspicion:
 
     Attributes:
         pages: how many were looked at.
-        most: clicks a page may have to be kept.
+        max_clicks_per_page: clicks that a page may have to be kept.
         beyond: pages with more.
         expected: pages with more that people make.
         everywhere: whether they were found as pages on which everything was clicked.
     """
 
     pages: int
-    most: int
+    max_clicks_per_page: int
     beyond: int
     expected: float
     everywhere: bool
@@ -63,25 +63,16 @@ class Suspicion:
     @property
     def words(self) -> str:
         """What was found, and what to do about it."""
-        found = f"{self.beyond / self.pages:.1%} of pages have {self.most + 1} or more clicks"
+        most = self.max_clicks_per_page
+        found = f"{self.beyond / self.pages:.1%} of pages have {most + 1} or more clicks"
         if self.everywhere:
             found = f"on {self.beyond / self.pages:.1%} of pages everything was clicked"
         return (
             f"{found}, where {self.expected / self.pages:.2%} are expected. Robots click like "
             "that, and make all positions and items look alike. If these are robots, "
-            f"--max-clicks-per-page {self.most} (in Python: max_clicks_per_page={self.most}) "
+            f"--max-clicks-per-page {most} (in Python: max_clicks_per_page={most}) "
             "leaves these pages out"
         )
-
-    def to_dict(self) -> dict[str, float | int | bool]:
-        """A record for JSON."""
-        return {
-            "pages": self.pages,
-            "max_clicks_per_page": self.most,
-            "beyond": self.beyond,
-            "expected": self.expected,
-            "everywhere": self.everywhere,
-        }
 
 
 def suspicious_pages(counts: ClickCounts, bias: np.ndarray | None = None) -> Suspicion | None:

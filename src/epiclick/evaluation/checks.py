@@ -1,7 +1,7 @@
 """All that a fit is checked for, kept with the model and told in words."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -85,7 +85,7 @@ def check_fit(
     robots = None if whole is None else suspicious_pages(whole, theta)
     records["robots"] = {
         "checked": whole is not None and whole.page_clicks is not None,
-        "found": None if robots is None else robots.to_dict(),
+        "found": None if robots is None else {**asdict(robots), "words": robots.words},
     }
     warnings += [] if robots is None else [robots.words]
     warnings += _poor_fit(fit)

@@ -56,6 +56,7 @@ def _problems(fitted: FittedPBM) -> Iterator[Problem]:
     if fitted.posterior is not None:
         yield from _posterior_problems(fitted.posterior, fitted)
     yield from _at_bound_problems(fitted)
+    yield from _robot_problems(fitted)
     for name in ("train", "held_out"):
         yield from _id_problems(f"queries.{name}", getattr(fitted.queries, name))
     if fitted.items is not None:
@@ -184,6 +185,15 @@ def _at_bound_problems(fitted: FittedPBM) -> Iterator[Problem]:
     numbers = [each.get("index") if isinstance(each, Mapping) else None for each in listed]
     if any(type(k) is not int or not 0 <= k < contexts for k in numbers):
         yield Problem(f"training.checks.at_bound must name contexts from 0 to {contexts - 1}")
+
+
+def _robot_problems(fitted: FittedPBM) -> Iterator[Problem]:
+    """What was found of robots is in words; an older file has none."""
+    record = fitted.training.checks.get("robots", {"checked": False, "found": None})
+    found = record.get("found", False) if isinstance(record, Mapping) else False
+    named = found is None or (isinstance(found, Mapping) and isinstance(found.get("words"), str))
+    if not (named and type(record.get("checked")) is bool):
+        yield Problem("training.checks.robots must say what was checked and found")
 
 
 def _id_problems(name: str, ids: pa.Array) -> Iterator[Problem]:

@@ -46,6 +46,7 @@ def doubts(
         *_of_intervals(sources, bias),
         *_of_prediction(quality),
         *_of_rankers(rankers),
+        *_of_robots(sources),
         *_of_people(),
     ]
     order = ("applies", "open", "clear")
@@ -73,7 +74,13 @@ def _of_links(sources: Sources, bias: Bias) -> Iterator[Doubt]:
         "applies" if told else "clear",
         _sentences(told) if told else share,
     )
-    others = [w for w in bias.warnings if w not in told and not w.startswith("clicks vary ")]
+    others = [
+        warning
+        for warning in bias.warnings
+        if warning not in told
+        and not warning.startswith("clicks vary ")
+        and "--max-clicks-per-page" not in warning
+    ]
     if others:
         yield Doubt("the fit itself warned of something", "applies", _sentences(others))
     if bias.is_free and not others:
@@ -153,11 +160,23 @@ def _of_people() -> Iterator[Doubt]:
         "The model lets a click depend on the item and on its position only: not on better "
         "neighbours, on earlier clicks, or on a query that was answered already.",
     )
-    yield Doubt(
-        "the log holds clicks of robots, or not all pages",
-        "open",
-        "Clicks are believed as they stand in the log.",
-    )
+
+
+def _of_robots(sources: Sources) -> Iterator[Doubt]:
+    checked = sources.fitted.training.checks.get("robots") or {"checked": False, "found": None}
+    reason = "the log holds clicks of robots"
+    if checked["found"]:
+        yield Doubt(reason, "applies", _sentences([checked["found"]["words"]]))
+    elif checked["checked"]:
+        words = (
+            "No more pages have many clicks than people make. Robots that click little stay unseen."
+        )
+        yield Doubt(reason, "clear", words)
+    else:
+        words = (
+            "Without page_id the clicks of pages are not known; they are believed as they stand."
+        )
+        yield Doubt(reason, "open", words)
 
 
 def _sentences(said: list[str]) -> str:
