@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from epiclick.arguments import check_whole, is_number, is_whole, shown
+from epiclick.arguments import is_number, is_whole, shown
 from epiclick.comparison.checks import model_checks
 from epiclick.comparison.items import Items, items_of, moments_of
 from epiclick.comparison.measures import MEASURES
@@ -78,8 +78,8 @@ def compare(
     _check_rankings(rankings)
     _check_logs(clicks, backtest)
     _check(weights, samples, level, seed)
-    if depth is not None:
-        check_whole("depth", depth, least=1)
+    if not (depth is None or is_whole(depth)):
+        raise InputError(f"depth must be 1 or more, not {shown(depth)}")
     _check_measures(measures)
     table = _features(features, clicks)
     names = tuple(rankings)
