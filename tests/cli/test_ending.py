@@ -266,6 +266,10 @@ def test_a_refusal_has_the_code_of_what_is_behind_it() -> None:
         assert end_code(raising(error)) == code
     assert refusal_of(ValueError("File too large (os error 27)")) is REFUSALS[errno.EFBIG]
     assert refusal_of(ValueError("clicks must not exceed displays")) is None
+    # what Arrow says of damage is an OSError without a number: the input is bad, not the machine
+    damaged = InputError("counts.parquet is damaged")
+    damaged.__cause__ = OSError("Unexpected end of stream")
+    assert refusal_of(damaged) is None
 
 
 def test_what_another_file_refuses_is_not_blamed_on_the_output(tmp_path: Path) -> None:
