@@ -67,7 +67,7 @@ def refusal_of(error: BaseException) -> Refusal | None:
     Engines write the system's words into errors of their own, and keep no number.
     """
     for each in _causes(error):
-        # Arrow and gzip raise OSErrors without a number for damage, which is no word of the system's
+        # Arrow and gzip raise OSErrors without a number for damage: not the system's words
         if isinstance(each, OSError) and (each.errno is not None or each is error):
             own = each.strerror or str(each) or type(each).__name__
             return REFUSALS.get(each.errno or 0, Refusal(own, "", MACHINE_FAILED))
