@@ -15,7 +15,7 @@ import epiclick as package
 from epiclick.cli import system_errors
 from epiclick.cli.ending import end_code
 from epiclick.cli.out_file import written_to
-from epiclick.cli.system_errors import REFUSALS, refusal_of
+from epiclick.system_errors import REFUSALS, refusal_of
 from epiclick.errors import InputError
 
 from .conftest import Done, epiclick
@@ -88,7 +88,7 @@ def test_what_cannot_be_written_is_named_and_leaves_nothing(
     monkeypatch.setattr(os, "replace", full)
     done = epiclick(*typed[verb], "--quiet")
     assert (done.code, is_one_message(done)) == (code, True), done.err
-    assert f"--out {typed[verb][-1]} cannot be written" in done.err
+    assert f"{typed[verb][-1]} cannot be written: " in done.err
     assert words in done.err
     assert sorted(shop.rglob("*")) == before
 

@@ -28,7 +28,7 @@ def traced(out: Path, *command: object) -> tuple[int, str]:
     """Run Python under strace; its exit code and its calls that reach for files or the network."""
     if STRACE is None:
         pytest.skip("strace is not here")
-    tracing = [STRACE, "-f", "-s", "4096", "-e", CALLS, "-o", str(out)]
+    tracing = [STRACE, "-f", "--seccomp-bpf", "-s", "4096", "-e", CALLS, "-o", str(out)]
     done = subprocess.run(
         [*tracing, sys.executable, *map(str, command)], capture_output=True, text=True, check=False
     )
@@ -53,7 +53,9 @@ def test_a_hostile_condition_in_a_model_is_bad_input(
     (tmp_path / "probe.csv").write_text("a\n1\n")
     where = condition.format(probe=tmp_path / "probe.csv")
     model = with_condition(without_features[0], where, tmp_path / "model")
-    done = epiclick("evaluate", model, world / "late.parquet", "--json")
+    # a model's own condition is used where its own log is read
+    own = ("--train", world / "early.parquet")
+    done = epiclick("evaluate", model, world / "late.parquet", *own, "--json")
     assert done.code == 2
     assert "where must be a condition on the log's columns alone" in done.err
 
@@ -66,7 +68,8 @@ def test_a_hostile_condition_opens_no_other_file_and_no_socket(
     log = world / "late.parquet"
     where = HOSTILE[0].format(probe=probe)
     model = with_condition(without_features[0], where, tmp_path / "model")
-    code, calls = traced(tmp_path / "calls", "-m", "epiclick", "evaluate", model, log)
+    own = ("--train", world / "early.parquet")
+    code, calls = traced(tmp_path / "calls", "-m", "epiclick", "evaluate", model, log, *own)
     assert code == 2
     assert str(log) in calls
     assert str(probe) not in calls

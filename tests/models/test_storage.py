@@ -201,7 +201,7 @@ def test_an_interrupted_save_leaves_nothing(
 def test_a_place_that_cannot_be_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("kept")
     for place in (tmp_path / "file" / "model", tmp_path / ("x" * 300)):
-        with pytest.raises(InputError, match=r"cannot be written to .*another folder"):
+        with pytest.raises(InputError, match=r"cannot be written: .*(place|shorter)"):
             save_model(with_features(), place)
     assert contents(tmp_path) == {"file": b"kept"}
 

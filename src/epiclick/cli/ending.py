@@ -16,7 +16,7 @@ import typer
 
 from epiclick.cli.mistakes import UsageError, mistake
 from epiclick.cli.streams import OUTPUT, steady_streams
-from epiclick.cli.system_errors import (
+from epiclick.system_errors import (
     BAD_INPUT,
     MACHINE_FAILED,
     cannot_use,

@@ -23,7 +23,7 @@ from epiclick.cli.ending import end_code
 from epiclick.cli.fit_model import FitCommand
 from epiclick.cli.help import Verb, Verbs
 from epiclick.cli.log_options import AsTheModel
-from epiclick.cli.system_errors import BAD_INPUT
+from epiclick.system_errors import BAD_INPUT
 
 app = typer.Typer(
     name="epiclick",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from epiclick.cli.system_errors import cannot_write, shortened
+from epiclick.system_errors import cannot_write, shortened
 from epiclick.errors import InputError
 
 OF_THE_PROCESS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EPIPE)

@@ -9,7 +9,6 @@ from epiclick.cli.output import AsJson, Quiet, print_json, print_table
 from epiclick.cli.shared_options import Model
 from epiclick.cli.telling import known, number, print_text, tell_warning
 from epiclick.errors import InputError
-from epiclick.models.bias_table import stored_at_bound
 from epiclick.models.kinds import BiasKind
 
 if TYPE_CHECKING:
@@ -91,7 +90,10 @@ def print_bias(
         print_text(FREE_SCALE)
     if not intervals:
         print_text("No intervals: the model takes position bias as a point.")
-    elif bound := stored_at_bound(model.fitted_):
+        return
+    from epiclick.models.bias_table import stored_at_bound
+
+    if bound := stored_at_bound(model.fitted_):
         rows = bias[names].iloc[bound].to_numpy().tolist()
         places = "; ".join(", ".join(map(str, row)) for row in rows)
         print_text(f"No interval at {', '.join(names)} {places}: the bias is at its bound.")

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 MOST = 100
-"""Displays and clicks of a page are told apart up to here; longer pages are counted as so long."""
+"""Displays and clicks of a page are counted up to here; a longer page counts as one so long."""
 
 
 @dataclass(frozen=True, eq=False)

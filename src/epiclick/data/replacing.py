@@ -4,7 +4,6 @@ A folder of ours has a JSON file that lists the others with their checksums (`da
 that file does not list, and what is not as it lists it, belongs to the user.
 """
 
-import errno
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from epiclick.data.checksums import check_file, check_record
 from epiclick.data.damage import MALFORMED
 from epiclick.data.stored_json import from_json, get
 from epiclick.errors import InputError
+from epiclick.system_errors import cannot_write
 
 StrPath = str | os.PathLike[str]
 NAMED = 3
@@ -66,7 +66,7 @@ def check_replaceable(path: StrPath, kind: FolderKind) -> bool:
             )
         changed = [e.name for e in own if e.name != kind.record and not _as_written(e, record)]
     except OSError as error:
-        raise cannot_write(path, kind, error) from error
+        raise InputError(cannot_write(os.fspath(path), error)) from error
     if changed:
         raise InputError(
             f"{os.fspath(path)} holds a {kind.called}, but {named(changed)} changed since it was "
@@ -88,24 +88,13 @@ def replacing(path: StrPath, kind: FolderKind) -> Iterator[Path]:
             yield aside
             check_replaceable(path, kind)
     except OSError as error:
-        raise cannot_write(path, kind, error) from error
+        raise InputError(cannot_write(os.fspath(path), error)) from error
 
 
 def named(names: Sequence[str]) -> str:
     """The first three names, and how many more there are."""
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return f"{', '.join(names[:NAMED])}{more}"
-
-
-def cannot_write(path: StrPath, kind: FolderKind, error: OSError) -> InputError:
-    """The error that reports a folder that cannot be written."""
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    why = "the disk is full" if full else error.strerror or str(error)
-    remedy = "Free some space or name" if full else "Name"
-    return InputError(
-        f"the {kind.called} cannot be written to {os.fspath(path)}: {why}. "
-        f"{remedy} another folder, and save again."
-    )
 
 
 def _record(folder: Path, kind: FolderKind) -> dict[str, Any] | None:
