@@ -12,11 +12,10 @@ import pandas as pd
 import pytest
 
 import epiclick as package
-from epiclick.cli import system_errors
 from epiclick.cli.ending import end_code
 from epiclick.cli.out_file import written_to
-from epiclick.system_errors import REFUSALS, refusal_of
 from epiclick.errors import InputError
+from epiclick.system_errors import REFUSALS, refusal_of
 
 from .conftest import Done, epiclick
 
@@ -285,7 +284,7 @@ def test_what_another_file_refuses_is_not_blamed_on_the_output(tmp_path: Path) -
 def test_every_code_is_documented() -> None:
     page = Path(__file__).parents[2] / "docs" / "exit-codes.md"
     rows = [line.split("|")[1].strip() for line in page.read_text().splitlines() if line[:1] == "|"]
-    codes = {refusal.code for refusal in system_errors.REFUSALS.values()}
+    codes = {refusal.code for refusal in REFUSALS.values()}
     assert {"0", *map(str, codes), "70", "130", "141", "143"} <= set(rows)
 
 

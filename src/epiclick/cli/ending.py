@@ -16,6 +16,8 @@ import typer
 
 from epiclick.cli.mistakes import UsageError, mistake
 from epiclick.cli.streams import OUTPUT, steady_streams
+from epiclick.cli.telling import Interrupted
+from epiclick.errors import InputError
 from epiclick.system_errors import (
     BAD_INPUT,
     MACHINE_FAILED,
@@ -23,8 +25,6 @@ from epiclick.system_errors import (
     cannot_write,
     refusal_of,
 )
-from epiclick.cli.telling import Interrupted
-from epiclick.errors import InputError
 
 INTERNAL = 70  # as sysexits.h counts an error of the software itself
 INTERRUPTED = 128 + 2  # as a shell counts a call that Ctrl-C ended

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from epiclick.system_errors import cannot_write, shortened
 from epiclick.errors import InputError
+from epiclick.system_errors import cannot_write, shortened
 
 OF_THE_PROCESS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EPIPE)
 """Errors that no other place would mend."""
