@@ -309,10 +309,10 @@ def test_output_that_is_lost_is_no_success(shop: Path) -> None:
 
 def test_notes_that_are_lost_are_no_failure(shop: Path) -> None:
     for line in ("2>&-", "2> /dev/full", "<&- 2>&-"):
-        done = shell(line, "count", "clicks.csv", "--out", "counts.parquet", "--json")
+        done = shell(line, "count", "clicks.csv", "--out", "counts.parquet")
         assert (done.returncode, done.stderr) == (0, ""), line
-        assert done.stdout.startswith('{"schema_version"')
-        assert done.stdout.count("\n") == 1
+        assert "3 displays" in done.stdout
+        assert "written to" not in done.stdout  # where print sends what has no stream
         assert pd.read_parquet(shop / "counts.parquet")["displays"].sum() == 3
         (shop / "counts.parquet").unlink()
 
