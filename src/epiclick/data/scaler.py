@@ -35,10 +35,8 @@ class FeatureScaler:
     scale: np.ndarray  # (features,) float64
 
     @classmethod
-    def fit(cls, matrix: np.ndarray, rows: np.ndarray | None = None, *, chunk: int = CHUNK) -> Self:
+    def fit(cls, matrix: np.ndarray, *, chunk: int = CHUNK) -> Self:
         """Statistics of a (rows, features) matrix, which may be a memory map larger than memory.
-
-        Of all its rows, or of those given by number.
 
         The chunks' means and sums of squares are merged pairwise (Chan, Golub and LeVeque 1983),
         which keeps its digits where E[x^2] - E[x]^2 would cancel.
