@@ -425,7 +425,7 @@ def test_lists_of_contexts_are_told_apart(
     world: Path, shelf: Path, given: list[object], tmp_path: Path
 ) -> None:
     model, _ = fitted(
-        *(world, "by_device", "--features", world / "features.parquet"),
+        *(world, "compared_by_device", "--features", world / "features.parquet"),
         *("--context", "device,position"),
     )
     best, worst = (pd.read_parquet(shelf / f"{name}.parquet") for name in ("best", "worst"))

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 
 import ibis
@@ -58,3 +60,14 @@ def test_a_full_memory_is_not_blamed_on_the_input() -> None:
     with pytest.raises(Exception, match=r"Out of Memory|memory") as caught, engine_errors("my log"):
         connection.raw_sql("SELECT list(range) FROM range(100_000_000)").fetchall()
     assert not isinstance(caught.value, InputError)
+
+
+def test_the_engine_draws_nothing_onto_standard_output() -> None:
+    """DuckDB takes `python -c` and notebooks for a terminal, and would draw into a program's output."""
+    code = (
+        "from epiclick.data.engine import connect\n"
+        "asked = \"SELECT current_setting('enable_progress_bar')\"\n"
+        "print(connect().con.execute(asked).fetchone()[0])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

@@ -89,6 +89,8 @@ def connect(files: Sequence[Path] = ()) -> Any:
     )
     allowed = ", ".join(map(quote_text, {name for file in files for name in names_of(file)}))
     connection.con.execute(
+        # in notebooks and `python -c` DuckDB draws a bar onto standard output
+        "SET enable_progress_bar = false; "
         f"SET allowed_paths = [{allowed}]; SET enable_external_access = false; "
         "SET lock_configuration = true"
     )
