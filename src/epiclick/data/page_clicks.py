@@ -6,7 +6,6 @@ from functools import reduce
 from typing import Any, Self
 
 import numpy as np
-import pyarrow as pa
 
 MOST = 100
 """Displays and clicks of a page are counted up to here; a longer page counts as one so long."""
@@ -35,14 +34,6 @@ class PageClicks:
     def without_click(self) -> float:
         """Share of pages on which nothing was clicked."""
         return float(self.clicks[0] / self.pages) if self.pages else 0.0
-
-    @classmethod
-    def of_rows(cls, rows: pa.StructArray) -> Self:
-        """From `page` and whether it was `clicked` of each display of some pages."""
-        pages = rows.field("page").dictionary_encode().indices.to_numpy()
-        clicked = rows.field("clicked").to_numpy(zero_copy_only=False).astype(bool)
-        displays = np.bincount(pages)
-        return cls.from_table(displays, np.bincount(pages, clicked), np.ones(len(displays)))
 
     @classmethod
     def from_table(cls, displays: np.ndarray, clicks: np.ndarray, pages: np.ndarray) -> Self:

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import ibis
+import ibis.expr.datatypes as dt
 import ibis.expr.types as ir
 from ibis.expr.operations import Hash
 
-from epiclick.data.counting import RowRule, number, page_fold
+from epiclick.data.counting import RowRule, number
 from epiclick.data.page_clicks import PageClicks
 from epiclick.errors import Problem
 
@@ -43,15 +45,22 @@ def page_rules(contexts: Sequence[str]) -> list[PageRule]:
     return rules
 
 
-def count_pages(log: ir.Table, contexts: Sequence[str]) -> tuple[int, PageClicks] | None:
+def count_pages(
+    log: ir.Table, contexts: Sequence[str], longest: int | None = None
+) -> tuple[int, PageClicks] | None:
     """Number of pages and their clicks; None if a page breaks the rules.
 
     Logs are written page after page, positions ascending. Where the rows come in such an order, one
     stream over them proves the rules at a fraction of the cost of grouping by page; where they do
     not, pages are grouped.
+
+    Args:
+        log: a canonical log.
+        contexts: its context columns.
+        longest: positions from the first to the last, where that is known already.
     """
-    if (proven := _proven_pages(log, contexts)) is not None:
-        return proven
+    if (proven := _proven_pages(log, contexts, longest)) is not None:
+        return proven, clicks_of_pages(log, proven)
     clean = not log.page_id.isnull().any().to_pyarrow().as_py() and all(
         _repeats(log, rule).count().to_pyarrow().as_py() == 0 for rule in page_rules(contexts)
     )
@@ -106,10 +115,17 @@ def clicks_of_pages(log: ir.Table, pages: int) -> PageClicks:
 
 def sampled_pages(log: ir.Table, pages: int) -> ir.Table:
     """The rows of about SAMPLED_PAGES pages of a log, or of all where it has few."""
-    one_in = pages // SAMPLED_PAGES
-    if one_in > 1 and log.get_backend().has_operation(Hash):
-        return log.filter(page_fold(log.page_id, one_in) == 0)
-    return log
+    one_in, backend = pages // SAMPLED_PAGES, log.get_backend()
+    if one_in < 2 or not backend.has_operation(Hash):
+        return log
+    # Ibis has DuckDB turn each hash into text and back, which takes three times as long
+    hashed = _duckdb_hash if backend.name == "duckdb" else ir.Value.hash
+    return log.filter(hashed(log.page_id) % one_in == 0)
+
+
+@ibis.udf.scalar.builtin(name="hash")
+def _duckdb_hash(value) -> dt.uint64:  # type: ignore[no-untyped-def]
+    """DuckDB's own hash of a value of any type."""
 
 
 def _repeats(log: ir.Table, rule: PageRule) -> ir.Table:
@@ -120,51 +136,46 @@ def _repeats(log: ir.Table, rule: PageRule) -> ir.Table:
     return grouped.filter(grouped.times > 1)
 
 
-def _proven_pages(log: ir.Table, contexts: Sequence[str]) -> tuple[int, PageClicks] | None:
-    """Number of pages and their clicks if one stream proves that all keep the rules, else None.
+def _proven_pages(log: ir.Table, contexts: Sequence[str], longest: int | None = None) -> int | None:
+    """Number of pages if one stream over the rows proves that all keep the rules, else None.
 
     If pages ascend (or, failing that, as many runs of equal page_id are met as there are pages),
     the rows of a page stand together. If positions ascend within a run, none repeats; and no
     document does if no two rows of a run within the page's length agree. This is so in whatever
     order the rows come, so an engine that reorders them cannot make a wrong log pass. DuckDB alone
-    streams windows without sorting; other engines group. The clicks of some pages are gathered on
-    the way: another pass for them would cost more than the rest of what is learned from them.
+    streams windows without sorting; other engines group.
     """
     backend = log.get_backend()
     if backend.name != "duckdb" or tuple(contexts) != ("position",):
         return None
     if not log.position.type().is_integer():
         return None
-    extent = log.aggregate(rows=log.count(), longest=log.position.max() - log.position.min() + 1)
-    size, longest = (column[0].as_py() for column in extent.to_pyarrow().columns)
+    if longest is None:
+        longest = (log.position.max() - log.position.min() + 1).to_pyarrow().as_py()
     if longest > PROVABLE_PAGE_LENGTH:
         return None
     lags = range(1, longest)
-    one_in = max(size // longest // SAMPLED_PAGES, 1)
-    rows = backend.compile(
-        log.select("page_id", "position", "doc_id", clicked=number(log.click) == 1)
-    )
+    rows = backend.compile(log.select("page_id", "position", "doc_id"))
     query = f"""
         SELECT
             count(*) FILTER (page_id IS DISTINCT FROM page_before) AS runs,
             bool_and(page_id >= page_before) AS ascending,
             bool_or(page_id IS NULL OR (page_id = page_before AND position <= position_before))
                 AS unordered,
-            {"".join(f"bool_or(item = item_{i}) OR " for i in lags)} false AS repeated,
-            list({{'page': page_id, 'clicked': clicked}}) FILTER (hash(page_id) % {one_in} = 0)
-                AS sampled
+            {"".join(f"bool_or(item = item_{i}) OR " for i in lags)} false AS repeated
         FROM (
-            SELECT page_id, position, item, clicked,
+            SELECT page_id, position, item,
                 lag(page_id) OVER () AS page_before,
                 lag(position) OVER () AS position_before,
                 {", ".join(f"lag(item, {i}) OVER () AS item_{i}" for i in lags) or "0"}
-            FROM (SELECT page_id, position, clicked, hash(page_id, doc_id) AS item FROM ({rows}))
+            FROM (
+                SELECT page_id, position, xor(hash(page_id), hash(doc_id)) AS item FROM ({rows})
+            )
         )
     """
-    found = backend.raw_sql(query).fetch_arrow_table()
-    runs, ascending, unordered, repeated = (found[i][0].as_py() for i in range(4))
+    runs, ascending, unordered, repeated = backend.raw_sql(query).fetchone()
     if unordered or repeated:
         return None
     if ascending or runs == log.page_id.nunique().to_pyarrow().as_py():
-        return int(runs), PageClicks.of_rows(found["sampled"].combine_chunks().flatten())
+        return int(runs)
     return None

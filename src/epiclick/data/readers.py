@@ -158,7 +158,11 @@ def _count(
         bad = pc.any(counted["bad"]).as_py()
         if bad or not paged or not counted.num_rows:
             return counted, None, not bad
-        pages = count_pages(rows, contexts)
+        longest = None
+        if "position" in contexts:
+            extent = pc.min_max(counted["position"]).as_py()
+            longest = extent["max"] - extent["min"] + 1
+        pages = count_pages(rows, contexts, longest)
         return counted, pages, pages is not None
 
     counted, pages, clean = attempt(log)
