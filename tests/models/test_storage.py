@@ -159,7 +159,7 @@ def test_the_folder_behind_a_link_is_replaced(tmp_path: Path) -> None:
     ("name", "code", "said"),
     [
         ("model.json", errno.ENOSPC, "disk is full. Free some space"),
-        (WEIGHTS, errno.EACCES, "Permission denied. Name"),
+        (WEIGHTS, errno.EACCES, "permission denied. Name"),
     ],
 )
 @pytest.mark.parametrize("exists", [False, True])
