@@ -8,8 +8,8 @@ Of what a fit warns of beside these, nothing bears on rankers by itself:
 - a position of whose bias the clicks say next to nothing: the probability holds that already;
 - a scale that clicks leave open: a ranker is worth sums of bias times relevance, in which the scale
   cancels;
-- a bias at its bound, which is the anchor's: where both are equally large, that is so in half of
-  all sound logs; where it is larger, the backtest has more to say.
+- a bias at its bound, which is the anchor's: where both are equally large, that happens in
+  sound logs, too; where it is larger, the backtest has more to say.
 """
 
 from collections.abc import Iterator, Sequence
