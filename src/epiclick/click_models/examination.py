@@ -1,0 +1,47 @@
+"""Emissions of models in which a click needs a look and an item that attracts, and no more.
+
+The parameter of a context is the logit of theta_c, the probability that an item there is looked at.
+"""
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from epiclick.click_models.base import Emission
+
+NEAREST_START = 0.02
+"""Estimates start at least so far from 0 and 1, where logits still move."""
+
+
+def examined(logit: Any, anchor: int | None, xp: ModuleType) -> Emission:
+    """theta and 1 - theta, each (contexts,) float64; exactly 1 and 0 at the anchor."""
+    theta, rest = probability(logit, xp), probability(-logit, xp)
+    if anchor is None:
+        return Emission(theta, rest)
+    anchored = xp.arange(len(logit)) == anchor
+    return Emission(xp.where(anchored, 1.0, theta), xp.where(anchored, 0.0, rest))
+
+
+def free_contexts(contexts: int, anchor: int | None) -> np.ndarray:
+    """Indices of the contexts whose parameter is learned."""
+    return np.delete(np.arange(contexts), [] if anchor is None else [anchor])
+
+
+def start_logits(click_rate: np.ndarray, anchor: int | None) -> np.ndarray:
+    """Logits of the click rates relative to the anchor's, or to twice the largest without one.
+
+    Args:
+        click_rate: (contexts,) clicks per display; NaN where there is no display.
+        anchor: context whose probability is 1, if any.
+    """
+    top = click_rate[anchor] if anchor is not None else 2 * np.nanmax(click_rate)
+    ratio = np.clip(click_rate / max(top, 1e-12), NEAREST_START, 1 - NEAREST_START)
+    # nothing is known of a context that was never shown
+    ratio = np.where(np.isnan(ratio), np.nanmean(ratio), ratio)
+    return np.log(ratio) - np.log1p(-ratio)
+
+
+def probability(logit: Any, xp: ModuleType) -> Any:
+    """1 / (1 + exp(-logit)), accurate in relative terms on both sides."""
+    return xp.exp(-xp.logaddexp(0.0, -logit))

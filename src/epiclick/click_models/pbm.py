@@ -1,0 +1,62 @@
+"""The position-based model: users look at a position, whatever they did above it."""
+
+from collections.abc import Mapping
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from epiclick.click_models.base import CLICK, Channel, Emission, PageStates
+from epiclick.click_models.examination import examined, free_contexts, start_logits
+from epiclick.click_models.prior import ParameterPrior, UniformPrior
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+
+class PositionBased:
+    r"""P(click) = theta_c zeta: a probability of being looked at for every given context.
+
+    .. math:: A_c = \theta_c = \sigma(x_c), \qquad B_c = 0, \qquad \theta_{\text{anchor}} = 1
+    """
+
+    name = "pbm"
+    title = "position-based model"
+    parameter = "position bias"
+    history: tuple[str, ...] = ()
+    channels: tuple[Channel, ...] = (CLICK,)
+    has_latent_state = False
+
+    def history_columns(self, log: "ir.Table") -> Mapping[str, "ir.Value"]:
+        """None."""
+        return {}
+
+    def complete(self, contexts: pa.Table) -> pa.Table:
+        """The contexts as they are."""
+        return contexts
+
+    def states(self, contexts: pa.Table) -> PageStates:
+        """A single state: nothing that happens on a page matters further down."""
+        stay = np.zeros((len(contexts), 1), np.int64)
+        return PageStates(np.arange(len(contexts))[:, None], stay, stay)
+
+    def free(self, contexts: int, anchor: int | None) -> np.ndarray:
+        """All but the anchor."""
+        return free_contexts(contexts, anchor)
+
+    def emission(self, parameters: Any, anchor: int | None, xp: ModuleType) -> Emission:
+        """theta and 1 - theta."""
+        return examined(parameters, anchor, xp)
+
+    def start(self, click_rate: np.ndarray, anchor: int | None) -> np.ndarray:
+        """Click rates relative to the anchor's."""
+        return start_logits(click_rate, anchor)
+
+    def prior(self, contexts: pa.Table, anchor: int | None) -> ParameterPrior:
+        """Uniform."""
+        return UniformPrior.of(len(self.free(len(contexts), anchor)))
+
+    def anchors(self, contexts: pa.Table) -> np.ndarray:
+        """Any context."""
+        return np.arange(len(contexts))
