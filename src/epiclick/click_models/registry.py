@@ -4,9 +4,10 @@ from collections.abc import Mapping
 
 from epiclick.click_models.base import ClickModel
 from epiclick.click_models.pbm import PositionBased
+from epiclick.click_models.ubm import UserBrowsing
 from epiclick.errors import InputError, did_you_mean
 
-_ALL: tuple[ClickModel, ...] = (PositionBased(),)
+_ALL: tuple[ClickModel, ...] = (PositionBased(), UserBrowsing())
 
 CLICK_MODELS: Mapping[str, ClickModel] = {model.name: model for model in _ALL}
 

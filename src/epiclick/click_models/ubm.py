@@ -1,0 +1,117 @@
+"""The user browsing model: how far a user looks depends on where they last clicked."""
+
+from collections.abc import Mapping
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from epiclick.click_models.base import (
+    CLICK,
+    Channel,
+    Emission,
+    PageStates,
+    given_contexts,
+    given_names,
+)
+from epiclick.click_models.examination import examined, free_contexts, start_logits
+from epiclick.click_models.prior import EffectsPrior, ParameterPrior
+from epiclick.errors import InputError
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+LAST_CLICK = "last_click"
+
+
+class UserBrowsing:
+    r"""P(click) = theta_{k l} zeta at position k with the last click above it at l, 0 for none.
+
+    .. math:: A_{kl} = \theta_{kl} = \sigma(x_{kl}), \qquad B_{kl} = 0, \qquad
+              \theta_{\text{first}, 0} = 1
+
+    The log shows the last click, so a page's likelihood is the product of its displays' (Dupret and
+    Piwowarski 2008). Deep contexts are rarely shown: their logits are shrunk towards what their
+    position and their distance from the click say (`EffectsPrior`). Further given columns, such as
+    a device, have effects of their own at every position.
+    """
+
+    name = "ubm"
+    title = "user browsing model"
+    parameter = "examination"
+    history: tuple[str, ...] = (LAST_CLICK,)
+    channels: tuple[Channel, ...] = (CLICK,)
+    has_latent_state = False
+
+    def history_columns(self, log: "ir.Table") -> Mapping[str, "ir.Value"]:
+        """Position of the last click above a display on its page; 0 where there is none."""
+        import ibis
+
+        above = ibis.window(
+            group_by=log.page_id, order_by=log.position, preceding=(None, 1), following=None
+        )
+        clicked_at = ibis.ifelse(log.clicked, log.position, ibis.null(log.position.type()))
+        return {LAST_CLICK: clicked_at.max().over(above).fill_null(0).cast("int64")}
+
+    def complete(self, contexts: pa.Table) -> pa.Table:
+        """Every position with every position above it as the last click, and with none."""
+        names = given_names(contexts, self.history)
+        if "position" not in names:
+            raise InputError(
+                "the user browsing model needs the position among the contexts, not "
+                f"{', '.join(names)} alone; add it with --context (in Python: context=...)"
+            )
+        given, _ = given_contexts(contexts, self.history)
+        rows = []
+        for row in given.to_pylist():
+            above = [each["position"] for each in given.to_pylist() if _same_page(each, row)]
+            before = sorted(k for k in above if k < row["position"])
+            rows += [{**row, LAST_CLICK: last} for last in (0, *before)]
+        fields = [contexts.schema.field(name) for name in (*names, LAST_CLICK)]
+        return pa.Table.from_pylist(rows, pa.schema(fields))
+
+    def states(self, contexts: pa.Table) -> PageStates:
+        """No click yet, or the last one at each of the positions."""
+        given, index = given_contexts(contexts, self.history)
+        position = given["position"].to_pylist()
+        places = sorted(set(position))
+        state_of = {0: 0, **{k: i + 1 for i, k in enumerate(places)}}
+        context = np.full((len(given), len(places) + 1), -1)
+        for c, (g, last) in enumerate(zip(index, contexts[LAST_CLICK].to_pylist(), strict=True)):
+            context[g, state_of[last]] = c
+        clicked = np.repeat([[state_of[k]] for k in position], len(places) + 1, axis=1)
+        skipped = np.tile(np.arange(len(places) + 1), (len(given), 1))
+        return PageStates(context, clicked, skipped)
+
+    def free(self, contexts: int, anchor: int | None) -> np.ndarray:
+        """All but the anchor."""
+        return free_contexts(contexts, anchor)
+
+    def emission(self, parameters: Any, anchor: int | None, xp: ModuleType) -> Emission:
+        """theta and 1 - theta."""
+        return examined(parameters, anchor, xp)
+
+    def start(self, click_rate: np.ndarray, anchor: int | None) -> np.ndarray:
+        """Click rates relative to the anchor's."""
+        return start_logits(click_rate, anchor)
+
+    def prior(self, contexts: pa.Table, anchor: int | None) -> ParameterPrior:
+        """Effects of the position (on its device) and of the distance from the last click."""
+        _, place = given_contexts(contexts, self.history)
+        position = np.array(contexts["position"].to_pylist())
+        last = np.array(contexts[LAST_CLICK].to_pylist())
+        distance = np.where(last > 0, position - last, 0)
+        free = self.free(len(contexts), anchor)
+        return EffectsPrior.of(np.stack([place[free], distance[free]]))
+
+    def anchors(self, contexts: pa.Table) -> np.ndarray:
+        """The first positions before any click: elsewhere relevance would mean a rare moment."""
+        position = np.array(contexts["position"].to_pylist())
+        last = np.array(contexts[LAST_CLICK].to_pylist())
+        return np.flatnonzero((last == 0) & (position == position.min()))
+
+
+def _same_page(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two given contexts can be on one page: they differ in nothing but the position."""
+    return all(one[name] == other[name] for name in one if name != "position")
