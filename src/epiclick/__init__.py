@@ -8,6 +8,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from epiclick.click_models.registry import CLICK_MODELS
+
 if TYPE_CHECKING:
     from epiclick.beta import Beta as Beta
     from epiclick.comparison.compare import compare as compare
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from epiclick.errors import InputError as InputError
     from epiclick.errors import InputWarning as InputWarning
     from epiclick.pbm import EpistemicPBM as EpistemicPBM
+    from epiclick.pbm import EpistemicUBM as EpistemicUBM
     from epiclick.pbm import PointwisePBM as PointwisePBM
     from epiclick.pbm import load as load
     from epiclick.simulate.world import World as World
@@ -38,7 +41,7 @@ _HOME = {
     "read_log": "epiclick.data.readers",
     "InputError": "epiclick.errors",
     "InputWarning": "epiclick.errors",
-    "EpistemicPBM": "epiclick.pbm",
+    **{entry.public: "epiclick.pbm" for entry in CLICK_MODELS.values()},
     "PointwisePBM": "epiclick.pbm",
     "load": "epiclick.pbm",
     "World": "epiclick.simulate.world",

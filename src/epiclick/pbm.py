@@ -1,21 +1,22 @@
-"""Position-based click models in scikit-learn's manners: what users fit, ask, save and load."""
+"""Click models with scikit-learn's API: what users fit, ask, save and load."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 import pandas as pd
 
 from epiclick.arguments import check_choice, check_level, check_path, check_whole, shown
+from epiclick.click_models.registry import CLICK_MODELS, click_model
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import read_features
 from epiclick.data.given_counts import check_counts, counts_of
 from epiclick.errors import InputError
 from epiclick.evaluation.clicks import ClickScores, score_clicks
 from epiclick.manners import Parametrised
-from epiclick.models.bias_table import position_bias_table
+from epiclick.models.bias_table import click_table, position_bias_table
 from epiclick.models.fitted import FittedPBM
 from epiclick.models.item_tables import item_frame, relevance_frames
 from epiclick.models.kinds import BiasKind, ThetaPosterior
@@ -33,8 +34,13 @@ EstimatorName = Literal["naive", "self_normalized", "conditioned", "exact", "mar
 
 
 class PositionBasedModel(Parametrised, ABC):
-    """What both models share: fitting, asking, files."""
+    """What all models share: fitting, asking, files.
 
+    Attributes:
+        click_model: name of the click model that is fitted, in `click_models.registry`.
+    """
+
+    click_model: ClassVar[str] = "pbm"
     seed: int
     level: float
     fitted_: FittedPBM
@@ -81,7 +87,7 @@ class PositionBasedModel(Parametrised, ABC):
                 "folder"
             )
         keep = None if checkpoint is None else check_path("checkpoint", checkpoint)
-        counts = counts_of(counts)
+        counts = self._counted(counts)
         plan = self._plan(counts)
         if position_bias is not None:
             plan = with_known_bias(plan, counts, position_bias)
@@ -96,6 +102,19 @@ class PositionBasedModel(Parametrised, ABC):
             progress=progress,
         )
         return self
+
+    def _counted(self, given: Any, name: str = "counts") -> ClickCounts:
+        """The counts by the contexts of this click model; a log is read."""
+        counts = counts_of(given, click_model=self.click_model, name=name)
+        own = click_model(self.click_model)
+        if counts.history == own.history:
+            return counts
+        if not own.history:
+            return counts.by_given()
+        raise InputError(
+            f"{type(self).__name__} needs {name} by {', '.join(own.history)} as well, which only "
+            f"the log has; read it with read_log(..., click_model={self.click_model!r})"
+        )
 
     @abstractmethod
     def _plan(self, counts: ClickCounts) -> "Plan":
@@ -121,9 +140,10 @@ class PositionBasedModel(Parametrised, ABC):
     def position_bias(
         self, kind: BiasKind | None = None, *, level: float | None = None
     ) -> pd.DataFrame:
-        """Context columns, mean, low, high, and relative to the anchor, or else the first.
+        """Given context columns, mean, low, high, and relative to the anchor, or else the first.
 
-        The ends of intervals are NaN for a bias that is at its bound: without the bound it would
+        Where examination depends on what happened above on the page, it is the average over the
+        displays of the training log; `click_table` has all contexts. The ends of intervals are NaN for a bias that is at its bound: without the bound it would
         be that of the anchor or more.
 
         Args:
@@ -133,11 +153,20 @@ class PositionBasedModel(Parametrised, ABC):
                 that the model has.
             level: probability that the intervals hold; the model's own unless told.
         """
+        return position_bias_table(self._fitted, *self._asked(kind, level))
+
+    def click_table(
+        self, kind: BiasKind | None = None, *, level: float | None = None
+    ) -> pd.DataFrame:
+        """The click model's parameter in each context, with the columns of `position_bias`."""
+        return click_table(self._fitted, *self._asked(kind, level))
+
+    def _asked(self, kind: BiasKind | None, level: float | None) -> tuple[float, BiasKind | None]:
         if kind is not None:
             check_choice("kind", kind, get_args(BiasKind))
         if level is not None:
             check_level("level", level)
-        return position_bias_table(self._fitted, self.level if level is None else level, kind)
+        return self.level if level is None else level, kind
 
     def relevance(self, features: Any = None, *, above: float | None = None) -> pd.DataFrame:
         """query_id, doc_id, mean, low, high, alpha, beta of items, from their features alone.
@@ -233,8 +262,8 @@ class PositionBasedModel(Parametrised, ABC):
         save_model(self._fitted, check_path("path", path))
 
 
-class EpistemicPBM(PositionBasedModel):
-    """Position-based model with a Beta distribution for every relevance.
+class EpistemicModel(PositionBasedModel):
+    """A click model with a Beta distribution for every relevance.
 
     Args:
         estimator: how the gradient of the likelihood is found. `marginal`: position bias is a
@@ -394,10 +423,34 @@ class PointwisePBM(PositionBasedModel):
         return pointwise_plan(self, counts)
 
 
+def _epistemic(name: str, public: str) -> type[EpistemicModel]:
+    """The public class of a click model."""
+    words = f"{click_model(name).title.capitalize()} with a Beta distribution for every relevance."
+    rest = (EpistemicModel.__doc__ or "").split("\n", 1)[1]
+    space = {"click_model": name, "__doc__": f"{words}\n{rest}", "__module__": __name__}
+    return type(public, (EpistemicModel,), space)
+
+
+EPISTEMIC: dict[str, type[EpistemicModel]] = {
+    name: _epistemic(name, entry.public) for name, entry in CLICK_MODELS.items()
+}
+"""The public classes by click model."""
+
 MODELS: dict[str, type[PositionBasedModel]] = {
-    "EpistemicPBM": EpistemicPBM,
+    **{cls.__name__: cls for cls in EPISTEMIC.values()},
     "PointwisePBM": PointwisePBM,
 }
+
+if TYPE_CHECKING:
+
+    class EpistemicPBM(EpistemicModel):
+        """See `EPISTEMIC`."""
+
+    class EpistemicUBM(EpistemicModel):
+        """See `EPISTEMIC`."""
+
+
+globals().update({cls.__name__: cls for cls in EPISTEMIC.values()})
 
 
 def load(path: str | Path) -> PositionBasedModel:

@@ -55,7 +55,7 @@ def test_a_world_depends_on_seed_and_index_alone(worlds: list[OwnWorld]) -> None
 
 def test_truths_follow_the_prior_that_the_posterior_step_assumes(worlds: list[OwnWorld]) -> None:
     assumed = density(worlds[0].counts, stage()).prior
-    assert np.isnan(assumed.position_mean).all()  # uniform
+    assert np.isnan(assumed.clicks.known_mean).all()  # uniform
     assert stage().layer_sd == pytest.approx(assumed.layer_sd, rel=1e-12)
     truth = np.array([world.truth for world in worlds])
     theta = special.expit(truth[:, : POSITIONS - 1])

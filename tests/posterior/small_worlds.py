@@ -118,7 +118,7 @@ def jacobi_mean(
 
 def log_prior(density: Density, vector: np.ndarray) -> float:
     """Of uniform position bias and a Gaussian layer, by scipy, with its constants."""
-    free = len(density.prior.position_mean)
+    free = density.prior.free
     return float(
         stats.logistic.logpdf(vector[:free]).sum()
         + stats.norm.logpdf(vector[free:], scale=density.prior.layer_sd).sum()

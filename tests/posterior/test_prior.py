@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from epiclick.click_models.prior import UniformPrior
 from epiclick.posterior.prior import (
     BIAS_WIDENING,
     CONFIDENCE_SPREAD,
@@ -20,11 +21,8 @@ VECTOR = np.array([0.3, -2.0, 30.0, 1.5, -0.5, 0.0, 2.5])
 @pytest.fixture
 def prior() -> Prior:
     """The second of three positions is known from elsewhere."""
-    return Prior(
-        np.array([np.nan, -1.0, np.nan]),
-        np.array([np.nan, 0.2, np.nan]),
-        np.array([1.0, 2.0, 0.5, 3.0]),
-    )
+    known = UniformPrior(np.array([np.nan, -1.0, np.nan]), np.array([np.nan, 0.2, np.nan]))
+    return Prior(known, np.array([1.0, 2.0, 0.5, 3.0]))
 
 
 def test_densities_are_those_of_scipy(prior: Prior) -> None:

@@ -44,7 +44,7 @@ def chain_draws(
         count: number of draws.
         seed: of the chain.
     """
-    assert not np.isfinite(density.prior.position_mean).any()
+    assert not np.isfinite(density.prior.clicks.known_mean).any()
     factor, spread = np.linalg.cholesky(covariance), density.prior.layer_sd
     return np.asarray(_run(count, jax.random.key(seed), mode, factor, spread, *_held(density)))
 

@@ -1,22 +1,38 @@
-"""The click models by name."""
+"""The click models by name. A new one is a line here; it is loaded when it is first used."""
 
 from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
 
-from epiclick.click_models.base import ClickModel
-from epiclick.click_models.pbm import PositionBased
-from epiclick.click_models.ubm import UserBrowsing
 from epiclick.errors import InputError, did_you_mean
 
-_ALL: tuple[ClickModel, ...] = (PositionBased(), UserBrowsing())
+if TYPE_CHECKING:
+    from epiclick.click_models.base import ClickModel
 
-CLICK_MODELS: Mapping[str, ClickModel] = {model.name: model for model in _ALL}
+
+class Entry(NamedTuple):
+    """Where a click model is found, and the public class that fits it."""
+
+    home: str
+    name: str
+    public: str
 
 
-def click_model(name: str) -> ClickModel:
-    """The click model of a name; InputError where there is none."""
+CLICK_MODELS: Mapping[str, Entry] = {
+    "pbm": Entry("epiclick.click_models.pbm", "PositionBased", "EpistemicPBM"),
+    "ubm": Entry("epiclick.click_models.ubm", "UserBrowsing", "EpistemicUBM"),
+}
+
+
+@cache
+def click_model(name: str) -> "ClickModel":
+    """The click model of a name, always the same object; InputError where there is none."""
     if name not in CLICK_MODELS:
         raise InputError(
             f"click_model must be one of {', '.join(CLICK_MODELS)}, not {name!r}"
             f"{did_you_mean(str(name), CLICK_MODELS)}"
         )
-    return CLICK_MODELS[name]
+    entry = CLICK_MODELS[name]
+    found: ClickModel = getattr(import_module(entry.home), entry.name)()
+    return found

@@ -7,7 +7,9 @@ import numpy as np
 import pyarrow as pa
 
 from epiclick.arguments import is_number, is_whole, shown
+from epiclick.click_models.base import Emission
 from epiclick.comparison.checks import model_checks
+from epiclick.comparison.factors import factors_of
 from epiclick.comparison.items import Items, items_of, moments_of
 from epiclick.comparison.measures import MEASURES
 from epiclick.comparison.rankings import Ranking, read_ranking
@@ -99,14 +101,18 @@ def compare(
     items = items_of(fitted, slots.query_id, slots.doc_id, table, clicks)
     rng = np.random.default_rng([seed, 11])
     draws = parameter_draws(fitted, min(PARAMETERS, samples), seed=seed)
-    bias, _ = bias_by(fitted, draws, np.arange(len(fitted.contexts)))
     values = sample_values(
-        slots,
-        items.index,
+        factors_of(
+            slots,
+            items.index,
+            [MEASURES[name] for name in measures],
+            len(items),
+            fitted.clicks.states(fitted.contexts),
+            Emission(*bias_by(fitted, draws, np.arange(len(fitted.contexts)))),
+        ),
         items.was_seen,
         moments_of(fitted, items, draws, rng),
-        bias,
-        [MEASURES[name] for name in measures],
+        (len(measures), len(names)),
         samples,
         rng,
         members=bool(fitted.members),

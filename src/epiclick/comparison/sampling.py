@@ -1,7 +1,7 @@
 r"""Samples of rankers' values that share what the rankers share.
 
-A value is a sum over items, V = sum_i c_i zeta_i, whose factors c_i depend on position bias. Draw
-parameters first; given them relevance is independent from item to item. The items of the largest
+A value is a sum over items, V = sum_i c_i zeta_i, whose factors c_i depend on the click model's
+parameters (see `factors.py`). Draw parameters first; given them relevance is independent from item to item. The items of the largest
 factors are drawn one by one. The many others together are a Gaussian of exactly their mean and
 covariance (between rankers, which show the same items): so neither time nor memory grows with
 samples times items.
@@ -10,14 +10,11 @@ Independent draws of relevance alone, with the parameters at one value, would le
 items have in common, and average out to a value far too sure of itself.
 """
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
 
-from epiclick.comparison.measures import Measure
-from epiclick.comparison.slots import Slots
+from epiclick.comparison.factors import Factors, Moments
 from epiclick.models.averaging import matched_beta
 
 DRAWN = 512
@@ -46,12 +43,10 @@ class ValueSamples:
 
 
 def sample_values(
-    slots: Slots,
-    item: np.ndarray,
+    factors: Factors,
     was_seen: np.ndarray,
-    moments: Iterable[tuple[np.ndarray, np.ndarray]],
-    bias: np.ndarray,
-    measures: Sequence[Measure],
+    moments: Moments,
+    shape: tuple[int, int],
     samples: int,
     rng: np.random.Generator,
     *,
@@ -60,36 +55,32 @@ def sample_values(
     """Draw the values of all rankers.
 
     Args:
-        slots: of all rankers.
-        item: (slots,) the item in each.
-        was_seen: (items,) whether it is judged by its own clicks.
+        factors: how values depend on the relevance of the items.
+        was_seen: (items,) whether an item is judged by its own clicks.
         moments: mean and variance of relevance, (draws, items) each, some items at a time.
-        bias: (draws, contexts).
-        measures: what values are.
+        shape: number of measures and of rankers.
         samples: how many; draws of the parameters take turns.
         rng: where they come from.
         members: whether the draws are members of an ensemble. These few are not all that might have
             come out: what they have in common is drawn from the Gaussian that they span.
     """
-    coefficients = _Coefficients.of(slots, item, measures, len(was_seen), bias)
-    rankers, draws = int(slots.ranker.max()) + 1, len(bias)
-    outputs = len(measures) * rankers
-    largest = coefficients.largest(DRAWN)
-    expected, by_bias = np.zeros((draws, outputs)), np.zeros((draws, outputs))
-    spread = np.zeros((draws, outputs, outputs))  # of items that are not drawn one by one
+    outputs = factors.outputs
+    largest = _largest(factors.typical(), DRAWN)
+    expected: np.ndarray | float = 0.0
+    by_clicks: np.ndarray | float = 0.0
+    spread: np.ndarray | float = 0.0  # (draws, outputs, outputs) of items not drawn one by one
     by_kind = np.zeros((2, outputs, outputs))  # unseen, seen
     apart: list[tuple[np.ndarray, ...]] = []
-    start = 0
-    for mean, variance in moments:
-        part = slice(start, start + mean.shape[1])
-        start = part.stop
-        c = coefficients.of_items(part)  # (draws, outputs, items)
-        expected += (c @ mean[:, :, None])[:, :, 0]
-        by_bias += c @ mean.mean(axis=0)
-        one = largest[part]
+    done = 0
+    for part in factors.parts(moments):
+        done += len(part.items)
+        c, mean, variance = part.factors, part.mean, part.variance
+        expected, by_clicks = expected + part.expected, by_clicks + part.by_clicks
+        spread = spread + np.zeros((len(c), outputs, outputs))
+        one = largest[part.items]
         for kind in (0, 1):
             for alone in (False, True):
-                own = np.flatnonzero((was_seen[part] == kind) & (one == alone))
+                own = np.flatnonzero((was_seen[part.items] == kind) & (one == alone))
                 if not len(own):
                     continue
                 more = (c[:, :, own] * variance[:, None, own]) @ c[:, :, own].swapaxes(1, 2)
@@ -98,7 +89,11 @@ def sample_values(
                     spread += more
         if one.any():
             apart.append((c[:, :, one], mean[:, one], variance[:, one]))
-    assert start == len(was_seen)
+    assert done == len(was_seen)
+    assert isinstance(expected, np.ndarray)
+    assert isinstance(by_clicks, np.ndarray)
+    assert isinstance(spread, np.ndarray)
+    draws = len(expected)
     within = -(-samples // draws)
     common = _spanned(expected, within, rng) if members and draws > 1 else expected
     values = common + _gaussian(spread, within, rng)  # (within, draws, outputs)
@@ -107,81 +102,26 @@ def sample_values(
             drawn = matched_beta(mean, variance).sample(rng, within)  # (within, draws, items)
             values += (c @ (drawn - mean)[..., None])[..., 0]
     # what shows the same items is worth the same, where rounding would make one of them better
-    same = coefficients.same()
-    values, expected, by_bias = (each[..., same] for each in (values, expected, by_bias))
+    same = factors.same()
+    values, expected, by_clicks = (each[..., same] for each in (values, expected, by_clicks))
     by_kind = by_kind[:, same][:, :, same]
-    shape = (len(measures), rankers)
     return ValueSamples(
         samples=values.reshape(-1, outputs)[:samples].T.reshape(*shape, samples),
         expected=expected.T.reshape(*shape, draws),
-        by_bias=by_bias.T.reshape(*shape, draws),
+        by_bias=by_clicks.T.reshape(*shape, draws),
         seen=_blocks(by_kind[1], *shape),
         unseen=_blocks(by_kind[0], *shape),
         members=members and draws > 1,
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Coefficients:
-    """Factors of items in values: a sparse row for each (item, output), a column for each bias.
-
-    Attributes:
-        matrix: (items x outputs, contexts + 1); the last column is of what needs no bias.
-        bias: (draws, contexts + 1).
-        outputs: measures x rankers.
-    """
-
-    matrix: sparse.csr_array
-    bias: np.ndarray
-    outputs: int
-
-    @classmethod
-    def of(
-        cls,
-        slots: Slots,
-        item: np.ndarray,
-        measures: Sequence[Measure],
-        items: int,
-        bias: np.ndarray,
-    ) -> "_Coefficients":
-        rankers, contexts = int(slots.ranker.max()) + 1, bias.shape[1]
-        outputs = len(measures) * rankers
-        rows, columns, weights = [], [], []
-        for number, measure in enumerate(measures):
-            rows.append(item * outputs + number * rankers + slots.ranker)
-            columns.append(slots.context if measure.biased else np.full(len(item), contexts))
-            weights.append(measure.weight(slots))
-        where = (np.concatenate(rows), np.concatenate(columns))
-        shape = (items * outputs, contexts + 1)
-        matrix = sparse.csr_array((np.concatenate(weights), where), shape=shape)
-        return cls(matrix, np.column_stack([bias, np.ones(len(bias))]), outputs)
-
-    def of_items(self, part: slice) -> np.ndarray:
-        """(draws, outputs, items) of some items."""
-        rows = slice(part.start * self.outputs, part.stop * self.outputs)
-        found = self.matrix[rows] @ self.bias.T  # (items x outputs, draws)
-        return np.ascontiguousarray(
-            found.reshape(-1, self.outputs, len(self.bias)).transpose(2, 1, 0)
-        )
-
-    def same(self) -> np.ndarray:
-        """(outputs,) the first output of the very same factors; of most it is their own number."""
-        first: dict[tuple[bytes, ...], int] = {}
-        found = []
-        for output in range(self.outputs):
-            own = self.matrix[output :: self.outputs]
-            key = tuple(part.tobytes() for part in (own.indptr, own.indices, own.data))
-            found.append(first.setdefault(key, output))
-        return np.array(found)
-
-    def largest(self, count: int) -> np.ndarray:
-        """(items,) whether an item is among those of the largest factors, relative to the rest."""
-        found = (self.matrix @ self.bias.mean(axis=0)).reshape(-1, self.outputs)
-        total = np.sqrt((found**2).sum(axis=0))
-        share = (found / np.where(total > 0, total, 1)).max(axis=1)
-        chosen = np.zeros(len(share), bool)
-        chosen[np.argsort(-share, kind="stable")[:count]] = True
-        return chosen
+def _largest(typical: np.ndarray, count: int) -> np.ndarray:
+    """(items,) whether an item is among those of the largest factors, relative to the rest."""
+    total = np.sqrt((typical**2).sum(axis=0))
+    share = (typical / np.where(total > 0, total, 1)).max(axis=1)
+    chosen = np.zeros(len(share), bool)
+    chosen[np.argsort(-share, kind="stable")[:count]] = True
+    return chosen
 
 
 def _spanned(expected: np.ndarray, within: int, rng: np.random.Generator) -> np.ndarray:

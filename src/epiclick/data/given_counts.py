@@ -18,16 +18,16 @@ def check_counts(name: str, given: Any) -> ClickCounts:
     )
 
 
-def counts_of(given: Any) -> ClickCounts:
+def counts_of(given: Any, *, click_model: str = "pbm", name: str = "counts") -> ClickCounts:
     """The counts, or those of a log of any kind that `read_log` takes, by its default options."""
     if isinstance(given, ClickCounts):
         return given
     if given is None or isinstance(given, FeatureTable):
-        return check_counts("counts", given)
+        return check_counts(name, given)
     from epiclick.data.readers import read_log  # slow to load, and seldom needed here
 
     try:
-        return read_log(given)
+        return read_log(given, click_model=click_model)
     except InputError as error:
         raise InputError(
             f"{error}\nOptions for reading the log are those of read_log: "

@@ -6,21 +6,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from scipy import special
 
 from epiclick.models.fitted import FittedPBM
-from epiclick.models.uncertainty import free_contexts
 from epiclick.posterior.identifiability import named
 from epiclick.posterior.position import KnownBias
-from epiclick.posterior.prior import HELD_SD
-
-UNIFORM_SD = 12**-0.5  # of a probability of which nothing is known
+from epiclick.click_models.prior import is_held, logit_normal_sd
 
 NOTHING, LITTLE = 0.8, 0.5
 """Shares of the prior's standard deviation from which on clicks say next to nothing, or little.
 (The Gaussian in logits that stands for a uniform prior without any click has a share of 0.91.)"""
-
-NODES = 64  # Gauss-Hermite
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,28 +108,19 @@ def learned(
     if fitted.posterior is None:
         return None
     contexts = len(fitted.contexts)
-    free = free_contexts(contexts, fitted.anchor)
+    free = fitted.clicks.free(contexts, fitted.anchor)
     before, after = np.full(contexts, np.nan), np.full(contexts, np.nan)
-    before[free] = UNIFORM_SD
-    variance = np.diag(fitted.posterior.robust)[: len(free)]
-    after[free] = _sd(fitted.posterior.mean[: len(free)], np.sqrt(variance))
+    prior = fitted.clicks.prior(fitted.contexts, fitted.anchor)
     given = np.zeros(contexts, bool)
     if known is not None:
-        given = np.isfinite(known.mean)
-        before = np.where(given, _sd(known.mean, known.sd), before)
-        held = known.sd <= HELD_SD
-        before, after = np.where(held, np.nan, before), np.where(held, np.nan, after)
+        prior, given = prior.given(known.mean[free], known.sd[free]), np.isfinite(known.mean)
+    held = is_held(prior)
+    before[free] = np.where(held, np.nan, prior.probability_sd())
+    variance = np.diag(fitted.posterior.robust)[: len(free)]
+    learned_sd = logit_normal_sd(fitted.posterior.mean[: len(free)], np.sqrt(variance))
+    after[free] = np.where(held, np.nan, learned_sd)
     after[list(at_bound)] = np.nan
     return Learned(fitted.contexts, fitted.anchor, before, after, given)
-
-
-def _sd(centre: np.ndarray, sd: np.ndarray) -> np.ndarray:
-    """Standard deviation of probabilities whose logits are Gaussian."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
-    weights = weights / weights.sum()
-    values = special.expit(centre[..., None] + sd[..., None] * nodes)
-    mean = values @ weights
-    return np.sqrt(np.square(values - mean[..., None]) @ weights)
 
 
 def _range(shares: np.ndarray) -> str:

@@ -52,6 +52,6 @@ def posterior_mean(
 
 def bias_directions(density: Density, covariance: np.ndarray) -> np.ndarray:
     """(free contexts, size) standard deviations of position bias, which the last layer follows."""
-    free = len(density.prior.position_mean)
+    free = density.prior.free
     factor = np.linalg.cholesky(covariance[:free, :free])
     return np.linalg.solve(factor, covariance[:free])

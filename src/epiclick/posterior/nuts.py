@@ -22,7 +22,6 @@ from epiclick.likelihood.pairs import PairBatch, pair_log_likelihoods
 from epiclick.models.relevance import betas_of
 from epiclick.network import given_to_last
 from epiclick.posterior.density import Density, unpack
-from epiclick.posterior.prior import Prior
 
 SAMPLES = 1000
 CHAINS = 4
@@ -91,7 +90,7 @@ def sample(
         extra_fields=("diverging",),
     )
     drawn = mode + np.asarray(chain.get_samples(group_by_chain=True)) @ factor.T
-    positions = drawn[..., : len(density.prior.position_mean)]
+    positions = drawn[..., : density.prior.free]
     _check(
         np.asarray(split_gelman_rubin(positions)) if positions.size else np.ones(1),
         int(np.sum(chain.get_extra_fields()["diverging"])),
@@ -118,7 +117,7 @@ def whole_log_density(density: Density) -> Callable[[jax.Array], jax.Array]:
             given, batch = part
             return total + _log_likelihood(density, vector, given, batch), None
 
-        start = log_prior(density.prior, vector)
+        start = density.prior.log_density(vector, jnp)
         return jax.lax.scan(add, start, (hidden, stacked))[0]
 
     return log_density
@@ -132,19 +131,6 @@ def _log_likelihood(
     raw = given @ layer
     alpha, beta = betas_of(raw[:, 0], raw[:, 1], jnp, smooth=True)
     return batch.weight @ pair_log_likelihoods(theta[None], rest[None], alpha, beta, batch)[0]
-
-
-def log_prior(prior: Prior, vector: jax.Array) -> jax.Array:
-    """`Prior.log_density` in jax."""
-    size = len(prior.position_mean)
-    logit, layer = vector[:size], vector[size:]
-    is_known = np.isfinite(prior.position_mean)
-    # derivatives of what is not chosen must be finite too
-    mean = np.where(is_known, prior.position_mean, 0)
-    sd = np.where(is_known, prior.position_sd, 1)
-    uniform = jax.nn.log_sigmoid(logit) + jax.nn.log_sigmoid(-logit)
-    position = jnp.where(is_known, -0.5 * ((logit - mean) / sd) ** 2, uniform)
-    return position.sum() - 0.5 * jnp.square(layer / prior.layer_sd).sum()
 
 
 def _check(r_hat: np.ndarray, divergences: int, samples: int) -> None:

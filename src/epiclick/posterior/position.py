@@ -20,9 +20,10 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
+from epiclick.click_models.base import ClickModel
 from epiclick.models.kinds import ThetaPosterior
 from epiclick.models.parameters import Parameters
-from epiclick.models.uncertainty import ParameterPosterior, free_contexts, from_vector, to_vector
+from epiclick.models.uncertainty import ParameterPosterior, from_vector, to_vector
 from epiclick.posterior.density import Density, mean_square_inputs
 from epiclick.posterior.mean import bias_directions, posterior_mean
 from epiclick.posterior.mode import Mode, find_mode, inverse
@@ -32,6 +33,12 @@ from epiclick.training.pairset import PairSet
 
 DRAWS = 100
 """Draws whose importance weights are looked at."""
+
+MOST_ROUNDS = 6
+"""Times that the hyperparameters of a prior are learned, each from a mode under the last ones."""
+
+SETTLED = 0.05
+"""Standard deviations by which a parameter may still move, on average, in the next round."""
 
 WORTH_OF_MODEL = 5
 """Queries that the model's own spread counts for beside the differences between queries."""
@@ -48,16 +55,22 @@ class KnownBias(NamedTuple):
 
 
 def make_density(
-    pairs: PairSet, parameters: Parameters, anchor: int | None, known: KnownBias | None = None
+    pairs: PairSet,
+    parameters: Parameters,
+    clicks: ClickModel,
+    anchor: int | None,
+    known: KnownBias | None = None,
 ) -> Density:
-    """The log density that a fit leaves open, of position bias and last layer."""
-    contexts = len(parameters.position[0])
-    free = free_contexts(contexts, anchor)
-    nothing = np.full(contexts, np.nan)
-    mean, sd = known or (nothing, nothing)
-    prior = Prior(mean[free], sd[free], np.ones(0))
+    """The log density that a fit leaves open, of the click model's parameters and last layer."""
+    contexts = pairs.batches.counts.contexts
+    free = clicks.free(len(contexts), anchor)
+    assumed = clicks.prior(contexts, anchor)
+    if known is not None:
+        assumed = assumed.given(known.mean[free], known.sd[free])
+    prior = Prior(assumed, np.ones(0))
     width = len(parameters.layers[-1][0])
-    density = Density(pairs, parameters.layers[:-1], contexts, anchor, prior, width)
+    body = parameters.layers[:-1]
+    density = Density(pairs, body, clicks, len(contexts), anchor, prior, width)
     spread = layer_spread(mean_square_inputs(density))
     return replace(density, prior=replace(prior, layer_sd=spread))
 
@@ -65,6 +78,7 @@ def make_density(
 def find_posterior(
     pairs: PairSet,
     parameters: Parameters,
+    clicks: ClickModel,
     anchor: int | None,
     how: ThetaPosterior = "laplace",
     known: KnownBias | None = None,
@@ -76,6 +90,7 @@ def find_posterior(
     Args:
         pairs: clicks and inputs of all pairs.
         parameters: trained ones; their body is kept.
+        clicks: the click model.
         anchor: the context whose bias is 1, or None.
         how: "laplace", or "nuts" for samples of the same density by Markov chains beside it.
         known: position bias known from elsewhere.
@@ -83,9 +98,8 @@ def find_posterior(
         progress: show a progress bar of the chains, on a terminal.
     """
     with jax.enable_x64(True):
-        density = make_density(pairs, parameters, anchor, known)
-        start = to_vector(parameters, anchor)
-        mode = find_mode(density, start, seed)
+        density = make_density(pairs, parameters, clicks, anchor, known)
+        density, mode = _highest(density, to_vector(parameters, clicks, anchor), seed)
         bayes, robust = covariances(mode, density.prior)
         mean = posterior_mean(density, mode.vector, bayes, seed)
         posterior = ParameterPosterior(
@@ -102,7 +116,22 @@ def find_posterior(
 
             drawn = sample(density, mode.vector, bayes, seed, progress=progress)
             posterior = replace(posterior, samples=drawn)
-    return from_vector(parameters, anchor, mean), posterior
+    return from_vector(parameters, clicks, anchor, mean), posterior
+
+
+def _highest(density: Density, start: np.ndarray, seed: int) -> tuple[Density, Mode]:
+    """The mode, and the density with the hyperparameters of its prior learned on the way."""
+    mode = find_mode(density, start, seed)
+    for _ in range(MOST_ROUNDS):
+        prior = density.prior.learned(mode.vector, mode.curvature.hessian)
+        if prior is density.prior:
+            break
+        density = replace(density, prior=prior)
+        before, mode = mode, find_mode(density, mode.vector, seed)
+        moved = mode.vector - before.vector
+        if moved @ -mode.curvature.hessian @ moved < SETTLED**2 * len(moved):
+            break
+    return density, mode
 
 
 def covariances(mode: Mode, prior: Prior) -> tuple[np.ndarray, np.ndarray]:

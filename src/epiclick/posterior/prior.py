@@ -1,23 +1,22 @@
-r"""What is assumed of position bias and of the last layer before any click.
+"""What is assumed of a click model's parameters and of the last layer before any click.
 
-Position bias is uniform between 0 and 1, in logits :math:`\log \sigma(x) + \log \sigma(-x)`, unless
-something is known of it from elsewhere: then it is Gaussian in logits. The weights of the last
+The parameters have the click model's own prior (`click_models.prior`). The weights of the last
 layer are Gaussian around 0, as wide as lets the mean of relevance differ between items by
 `MEAN_SPREAD` logits and the raw confidence by `CONFIDENCE_SPREAD`; its biases are wider.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import Any
 
 import numpy as np
-from scipy import special
+
+from epiclick.click_models.prior import ParameterPrior, is_held
 
 MEAN_SPREAD = 1.5
 CONFIDENCE_SPREAD = 10.0
 BIAS_WIDENING = 2.0
 """The biases are so many times as uncertain as outputs differ between items."""
-
-HELD_SD = 1e-4
-"""Standard deviation, in logits, of a bias that is held as given."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,51 +24,54 @@ class Prior:
     """Log prior of the vector of parameters (see `ParameterPosterior`), up to a constant.
 
     Attributes:
-        position_mean: (free contexts,) of logits known from elsewhere; NaN where uniform.
-        position_sd: (free contexts,) their standard deviation.
+        clicks: of the click model's free parameters, which come first.
         layer_sd: (size of the layer,) of its weights and biases.
     """
 
-    position_mean: np.ndarray
-    position_sd: np.ndarray
+    clicks: ParameterPrior
     layer_sd: np.ndarray
 
-    def log_density(self, vector: np.ndarray) -> float:
-        """Logarithm of the density, up to a constant."""
-        logit, layer = self._split(vector)
-        uniform = special.log_expit(logit) + special.log_expit(-logit)
-        known = -0.5 * ((logit - self.position_mean) / self.position_sd) ** 2
-        return float(
-            np.where(self._known, known, uniform).sum()
-            - 0.5 * np.square(layer / self.layer_sd).sum()
-        )
+    @property
+    def free(self) -> int:
+        """How many of the parameters are the click model's."""
+        return len(self.clicks.known_mean)
+
+    def log_density(self, vector: Any, xp: ModuleType = np) -> Any:
+        """Logarithm of the density, up to a constant; with jax.numpy it can be traced."""
+        clicks, layer = vector[: self.free], vector[self.free :]
+        return self.clicks.log_density(clicks, xp) - 0.5 * xp.square(layer / self.layer_sd).sum()
 
     def gradient(self, vector: np.ndarray) -> np.ndarray:
         """(size,) first derivatives."""
-        logit, layer = self._split(vector)
-        known = (self.position_mean - logit) / self.position_sd**2
-        position = np.where(self._known, known, 1 - 2 * special.expit(logit))
-        return np.concatenate([position, -layer / self.layer_sd**2])
+        clicks, layer = vector[: self.free], vector[self.free :]
+        return np.concatenate([self.clicks.gradient(clicks), -layer / self.layer_sd**2])
 
     def hessian(self, vector: np.ndarray) -> np.ndarray:
         """(size, size) second derivatives."""
-        logit, _ = self._split(vector)
-        uniform = -2 * special.expit(logit) * special.expit(-logit)
-        position = np.where(self._known, -1 / self.position_sd**2, uniform)
-        return np.diag(np.concatenate([position, -1 / self.layer_sd**2]))
+        found = np.diag(np.concatenate([np.zeros(self.free), -1 / self.layer_sd**2]))
+        found[: self.free, : self.free] = self.clicks.hessian(vector[: self.free])
+        return found
 
     @property
     def held(self) -> np.ndarray:
         """(size,) whether a parameter was given as it is, not as a prior."""
-        return np.concatenate([self.position_sd <= HELD_SD, np.zeros(len(self.layer_sd), bool)])
+        return np.concatenate([is_held(self.clicks), np.zeros(len(self.layer_sd), bool)])
 
-    @property
-    def _known(self) -> np.ndarray:
-        return np.isfinite(self.position_mean)
+    def learned(self, vector: np.ndarray, hessian: np.ndarray) -> "Prior":
+        """The prior with its hyperparameters learned; the same where it has none.
 
-    def _split(self, vector: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        size = len(self.position_mean)
-        return vector[:size], vector[size:]
+        Args:
+            vector: (size,) mode of the posterior.
+            hessian: (size, size) of its log density there.
+        """
+        free, assumed = self.free, -self.hessian(vector)
+        information = -hessian - assumed
+        # what clicks say of the parameters once the last layer has followed them
+        follow = np.linalg.solve(-hessian[free:, free:], information[free:, :free])
+        own = information[:free, :free] - information[:free, free:] @ follow
+        slope = -self.gradient(vector)[:free]  # at the mode, both sum to 0
+        clicks = self.clicks.learned(vector[:free], slope, own)
+        return self if clicks is self.clicks else replace(self, clicks=clicks)
 
 
 def layer_spread(mean_square: np.ndarray) -> np.ndarray:

@@ -1,0 +1,287 @@
+r"""How much each item's relevance adds to rankers' values, by every draw of the parameters.
+
+Where nothing that happens on a page matters further down, values are linear in relevance,
+V = sum_i c_i zeta_i + const. Where it does, a page's clicks are found by recursion over its history.
+They are multilinear in the relevances of its items: given the parameters, the mean of a value is
+the recursion at the items' means, and its derivative there takes the place of c_i (to first order
+in what is not known of the items; in 300 pages of five items with relevance known to 0.1, the
+variance by joint draws was within 2 %).
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from scipy import sparse
+
+from epiclick.click_models.base import Emission, PageStates
+from epiclick.click_models.pages import value_and_slope
+from epiclick.comparison.measures import Measure
+from epiclick.comparison.slots import Slots
+
+MOST_HELD = 2**24
+"""Numbers of an array that is worked on at once."""
+
+Moments = Iterable[tuple[np.ndarray, np.ndarray]]
+"""Mean and variance of relevance, (draws, items) each, some items after the others."""
+
+
+class Part(NamedTuple):
+    """Some items, with what they add to the values; outputs are measures x rankers.
+
+    Attributes:
+        items: (items,) their numbers.
+        factors: (draws, outputs, items) derivative of each value in their relevance.
+        mean: (draws, items) of relevance.
+        variance: (draws, items).
+        expected: (draws, outputs) what they add to the expected values.
+        by_clicks: the same, were relevance at its mean over the draws.
+    """
+
+    items: np.ndarray
+    factors: np.ndarray
+    mean: np.ndarray
+    variance: np.ndarray
+    expected: np.ndarray
+    by_clicks: np.ndarray
+
+
+class Factors(Protocol):
+    """What sampling needs to know of how values depend on relevance."""
+
+    @property
+    def outputs(self) -> int:
+        """Measures x rankers."""
+        ...
+
+    def typical(self) -> np.ndarray:
+        """(items, outputs) factors by the mean of the parameters, to tell large from small."""
+        ...
+
+    def same(self) -> np.ndarray:
+        """(outputs,) the first output of the very same slots; of most it is their own number."""
+        ...
+
+    def parts(self, moments: Moments) -> Iterator[Part]:
+        """All items, some after the others."""
+        ...
+
+
+def factors_of(
+    slots: Slots,
+    item: np.ndarray,
+    measures: Sequence[Measure],
+    items: int,
+    states: PageStates,
+    emission: Emission,
+) -> Factors:
+    """Factors of some slots, whose items are numbered (slots,); emission is (draws, contexts)."""
+    matrix = _weights(slots, item, measures, items, len(states.context))
+    if states.context.shape[1] == 1:
+        return Linear(matrix, emission.at(states.context[:, 0]), len(measures) * _rankers(slots))
+    return Chained(matrix, slots, item, tuple(measures), items, states, emission)
+
+
+def _rankers(slots: Slots) -> int:
+    return int(slots.ranker.max()) + 1
+
+
+def _weights(
+    slots: Slots, item: np.ndarray, measures: Sequence[Measure], items: int, given: int
+) -> sparse.csr_array:
+    """(items x outputs, given contexts + 1) weights of slots; the last column needs no click."""
+    rankers = _rankers(slots)
+    outputs = len(measures) * rankers
+    rows, columns, weights = [], [], []
+    for number, measure in enumerate(measures):
+        rows.append(item * outputs + number * rankers + slots.ranker)
+        columns.append(slots.given if measure.biased else np.full(len(item), given))
+        weights.append(measure.weight(slots))
+    where = (np.concatenate(rows), np.concatenate(columns))
+    return sparse.csr_array((np.concatenate(weights), where), shape=(items * outputs, given + 1))
+
+
+def _same(matrix: sparse.csr_array, outputs: int) -> np.ndarray:
+    first: dict[tuple[bytes, ...], int] = {}
+    found = []
+    for output in range(outputs):
+        own = matrix[output::outputs]
+        key = tuple(part.tobytes() for part in (own.indptr, own.indices, own.data))
+        found.append(first.setdefault(key, output))
+    return np.array(found)
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """Values that are linear in relevance.
+
+    Attributes:
+        matrix: weights of slots; see `_weights`.
+        emission: (draws, given contexts) each.
+        outputs: measures x rankers.
+    """
+
+    matrix: sparse.csr_array
+    emission: Emission
+    outputs: int
+
+    def typical(self) -> np.ndarray:
+        """(items, outputs) factors by the mean of the parameters."""
+        return (self.matrix @ self._slope.mean(axis=0)).reshape(-1, self.outputs)
+
+    def same(self) -> np.ndarray:
+        """(outputs,) the first output of the very same slots."""
+        return _same(self.matrix, self.outputs)
+
+    def parts(self, moments: Moments) -> Iterator[Part]:
+        """All items, some after the others."""
+        start = 0
+        for mean, variance in moments:
+            stop = start + mean.shape[1]
+            rows = self.matrix[start * self.outputs : stop * self.outputs]
+            factors = self._by_draw(rows @ self._slope.T)
+            expected = (factors @ mean[:, :, None])[:, :, 0]
+            by_clicks = factors @ mean.mean(axis=0)
+            if self.emission.unattractive is not None:  # clicked whatever their relevance
+                always = np.column_stack([self.emission.unattractive, np.zeros(len(expected))])
+                more = self._by_draw(rows @ always.T).sum(axis=2)
+                expected, by_clicks = expected + more, by_clicks + more
+            items = np.arange(start, stop)
+            start = stop
+            yield Part(items, factors, mean, variance, expected, by_clicks)
+
+    @cached_property
+    def _slope(self) -> np.ndarray:
+        """(draws, given contexts + 1) derivative of a click in relevance; 1 where none is needed."""
+        a, _, b, _ = self.emission
+        return np.column_stack([a if b is None else a - b, np.ones(len(a))])
+
+    def _by_draw(self, found: np.ndarray) -> np.ndarray:
+        """(draws, outputs, items) of (items x outputs, draws)."""
+        by_item = found.reshape(-1, self.outputs, found.shape[1])
+        return np.ascontiguousarray(by_item.transpose(2, 1, 0))
+
+
+@dataclass(frozen=True, eq=False)
+class Chained:
+    """Values of pages whose clicks depend on each other.
+
+    Means and variances of all items are held, in float32; the rest is done query by query, as no
+    item belongs to two of them.
+
+    Attributes:
+        matrix: weights of slots; see `_weights`.
+        slots: of all rankers.
+        item: (slots,) the item in each.
+        measures: what values are.
+        items: how many there are.
+        states: how a page's history moves on.
+        emission: (draws, contexts) each.
+    """
+
+    matrix: sparse.csr_array
+    slots: Slots
+    item: np.ndarray
+    measures: tuple[Measure, ...]
+    items: int
+    states: PageStates
+    emission: Emission
+
+    @property
+    def outputs(self) -> int:
+        """Measures x rankers."""
+        return len(self.measures) * _rankers(self.slots)
+
+    def typical(self) -> np.ndarray:
+        """(items, outputs) factors by the mean of the parameters, relevance being a half."""
+        mean = Emission(*(None if p is None else p.mean(axis=0)[None] for p in self.emission))
+        half = np.full((1, self.items), 0.5)
+        found = np.empty((self.items, self.outputs))
+        for pages in self._blocks(1):
+            items, factors, _ = self._of(pages, mean, half)
+            found[items] = factors[0].T
+        return found
+
+    def same(self) -> np.ndarray:
+        """(outputs,) the first output of the very same slots."""
+        return _same(self.matrix, self.outputs)
+
+    def parts(self, moments: Moments) -> Iterator[Part]:
+        """All items, some queries after the others."""
+        held = [[each.astype(np.float32) for each in pair] for pair in moments]
+        mean, variance = (np.concatenate([pair[i] for pair in held], axis=1) for i in (0, 1))
+        del held
+        centre = mean.mean(axis=0, keepdims=True, dtype=np.float64)
+        for pages in self._blocks(len(mean)):
+            items, factors, expected = self._of(pages, self.emission, mean)
+            _, _, by_clicks = self._of(pages, self.emission, np.broadcast_to(centre, mean.shape))
+            own = (each[:, items].astype(np.float64) for each in (mean, variance))
+            yield Part(items, factors, *own, expected, by_clicks)
+
+    def _of(
+        self, pages: np.ndarray, emission: Emission, relevance: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Items of some pages, their factors, and the expected values of the pages.
+
+        Returns:
+            (items,), (draws, outputs, items) and (draws, outputs).
+        """
+        at = self._slot[pages]  # (pages, depth)
+        shown = at >= 0
+        at = np.where(shown, at, 0)
+        items, place = np.unique(self.item[at[shown]], return_inverse=True)
+        index = np.zeros(at.shape, int)
+        index[shown] = place
+        zeta = relevance[:, items][:, index].astype(np.float64)  # (draws, pages, depth)
+        given = np.where(shown, self.slots.given[at], -1)
+        ranker, rankers = self.slots.ranker[at[:, 0]], _rankers(self.slots)
+        draws = len(zeta)
+        factors = np.zeros((draws, self.outputs, len(items)))
+        expected = np.zeros((draws, self.outputs))
+        for number, measure in enumerate(self.measures):
+            weight = np.where(shown, measure.weight(self.slots)[at], 0)
+            if measure.biased:
+                value, slope = value_and_slope(self.states, emission, given, zeta, weight)
+            else:
+                slope = np.broadcast_to(weight, zeta.shape)
+                value = (weight * zeta).sum(axis=2)
+            for r in range(rankers):
+                own, output = ranker == r, number * rankers + r
+                expected[:, output] = value[:, own].sum(axis=1)
+                for k in range(at.shape[1]):
+                    filled = np.flatnonzero(own & shown[:, k])
+                    np.add.at(
+                        factors[:, output], (slice(None), index[filled, k]), slope[:, filled, k]
+                    )
+        return items, factors, expected
+
+    @cached_property
+    def _slot(self) -> np.ndarray:
+        """(pages, depth) slot at each place of every list, -1 past its end; in order."""
+        pages, first, length = np.unique(self.slots.page, return_index=True, return_counts=True)
+        place = np.arange(length.max())
+        return np.where(place < length[:, None], first[:, None] + place, -1)
+
+    @cached_property
+    def _query(self) -> np.ndarray:
+        """(pages,) number of the query of each list."""
+        code = self.slots.query_id.dictionary_encode().indices.to_numpy()
+        return code[self._slot[:, 0]]
+
+    def _blocks(self, draws: int) -> Iterator[np.ndarray]:
+        """Lists of some queries at a time, few enough to be worked on at once."""
+        order = np.argsort(self._query, kind="stable")
+        query = self._query[order]
+        per_page = draws * self._slot.shape[1] * self.states.context.shape[1]
+        most = max(MOST_HELD // max(per_page, 1), 1)
+        start = 0
+        while start < len(order):
+            stop = min(start + most, len(order))
+            if stop < len(order):  # up to the end of a query
+                stop = int(np.searchsorted(query, query[stop], side="left"))
+                if stop <= start:
+                    stop = int(np.searchsorted(query, query[start], side="right"))
+            yield order[start:stop]
+            start = stop
