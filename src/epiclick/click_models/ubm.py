@@ -1,6 +1,6 @@
 """The user browsing model: how far a user looks depends on where they last clicked."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -48,14 +48,18 @@ class UserBrowsing:
         """Position of the last click above a display on its page; 0 where there is none."""
         import ibis
 
-        above = ibis.window(
+        # by position, not by row: two rows of one position are not above each other
+        above = ibis.range_window(
             group_by=log.page_id, order_by=log.position, preceding=(None, 1), following=None
         )
         clicked_at = ibis.ifelse(log.clicked, log.position, ibis.null(log.position.type()))
         return {LAST_CLICK: clicked_at.max().over(above).fill_null(0).cast("int64")}
 
     def complete(self, contexts: pa.Table) -> pa.Table:
-        """Every position with every position above it as the last click, and with none."""
+        """Every position with every position above it as the last click, and with none.
+
+        A click may have been on a row that was not counted: last clicks of the contexts count, too.
+        """
         names = given_names(contexts, self.history)
         if "position" not in names:
             raise InputError(
@@ -63,10 +67,11 @@ class UserBrowsing:
                 f"{', '.join(names)} alone; add it with --context (in Python: context=...)"
             )
         given, _ = given_contexts(contexts, self.history)
-        rows = []
+        known, rows = contexts.to_pylist(), []
         for row in given.to_pylist():
-            above = [each["position"] for each in given.to_pylist() if _same_page(each, row)]
-            before = sorted(k for k in above if k < row["position"])
+            page = [each for each in known if _same_page(each, row, names)]
+            above = {each[key] for each in page for key in ("position", LAST_CLICK)}
+            before = sorted(k for k in above if 0 < k < row["position"])
             rows += [{**row, LAST_CLICK: last} for last in (0, *before)]
         fields = [contexts.schema.field(name) for name in (*names, LAST_CLICK)]
         return pa.Table.from_pylist(rows, pa.schema(fields))
@@ -75,7 +80,7 @@ class UserBrowsing:
         """No click yet, or the last one at each of the positions."""
         given, index = given_contexts(contexts, self.history)
         position = given["position"].to_pylist()
-        places = sorted(set(position))
+        places = sorted({*position, *contexts[LAST_CLICK].to_pylist()} - {0})
         state_of = {0: 0, **{k: i + 1 for i, k in enumerate(places)}}
         context = np.full((len(given), len(places) + 1), -1)
         for c, (g, last) in enumerate(zip(index, contexts[LAST_CLICK].to_pylist(), strict=True)):
@@ -112,6 +117,6 @@ class UserBrowsing:
         return np.flatnonzero((last == 0) & (position == position.min()))
 
 
-def _same_page(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two given contexts can be on one page: they differ in nothing but the position."""
-    return all(one[name] == other[name] for name in one if name != "position")
+def _same_page(one: Mapping[str, Any], other: Mapping[str, Any], names: Sequence[str]) -> bool:
+    """Whether contexts can be on one page: given ones differ in nothing but the position."""
+    return all(one[name] == other[name] for name in names if name != "position")

@@ -76,7 +76,7 @@ def _by_context(log: Any, options: LogOptions, whole: ClickCounts, name: str) ->
     group = index[np.searchsorted(used, whole.context)]
     # a page has each position once: clicks a page would say no more than clicks a display
     pages = None if name == "position" else _pages(log, options, whole, name, values[name])
-    counts = replace(whole, contexts=values, context=group)
+    counts = replace(whole, contexts=values, context=group, options=_plain(options))
     return ByColumn(name, counts, np.arange(len(group)), pages or [None] * len(values))
 
 
@@ -97,8 +97,13 @@ def _by_further(log: Any, options: LogOptions, whole: ClickCounts, name: str) ->
     used, group = np.unique(apart.part, return_inverse=True)
     values = pa.table({name: apart.parts.take(used)})
     pages = _pages(log, parted, whole, "part", values[name])
-    counts = replace(apart, contexts=values, context=group)
+    counts = replace(apart, contexts=values, context=group, options=_plain(parted))
     return ByColumn(name, counts, entry, pages or [None] * len(values))
+
+
+def _plain(options: LogOptions) -> LogOptions:
+    """The options of counts by a column alone: they have no history."""
+    return replace(options, click_model="pbm")
 
 
 def _located(apart: ClickCounts, whole: ClickCounts, contexts: Sequence[str]) -> np.ndarray:
@@ -122,7 +127,7 @@ def _pages(
     opened, rows, columns = open_log(log, options)
     if options.on_bad == "drop":
         bad = bad_rows(rows, [PAGE_IS_MISSING, *row_rules(rows, columns, options)])
-        rows = without_bad_pages(rows.filter(~bad), tuple(columns.contexts))
+        rows = without_bad_pages(rows.filter(~bad), tuple(columns.given))
     with stoppable(opened.table), engine_errors(opened.name):
         pages = rows.group_by(name).aggregate(pages=rows.page_id.nunique()).to_pyarrow()
         pages = settle_types(pages, columns, options, text=opened.text)

@@ -88,7 +88,7 @@ def count_expression(
 
 def row_rules(log: ir.Table, columns: LogColumns, options: LogOptions) -> list[RowRule]:
     """The rules for this log, by the columns it has and their types."""
-    keys = ["query_id", "doc_id", *(c for c in columns.contexts if c != "position")]
+    keys = ["query_id", "doc_id", *(c for c in columns.given if c != "position")]
     if "part" in log.columns and options.page_parts is None:
         keys.append("part")
     rules = [

@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from epiclick.arguments import check_path
+from epiclick.click_models.base import given_contexts
+from epiclick.click_models.registry import click_model
 from epiclick.data.arrays import as_array, changes, distinct, strictly_ascending
 from epiclick.data.atomic import written_aside
 from epiclick.data.counts_arguments import check_join, check_table, chosen_pairs
@@ -35,6 +37,7 @@ class ClickCounts:
         query_id: (pairs,) query of each pair, int64 or string as in the log.
         doc_id: (pairs,) document of each pair, likewise.
         contexts: (contexts, columns) table of the contexts, in order; `position` alone by default.
+            Given columns come first, then those of the click model's history.
         pair: (entries,) index of the entry's pair, ascending.
         context: (entries,) index into `contexts`.
         displays: (entries,) how often the pair was shown in that context; at least 1.
@@ -75,6 +78,7 @@ class ClickCounts:
             raise InputError("all displays together exceed what a 64-bit integer can hold")
         assert len(self.pair) == len(self.context) == len(self.displays) == len(self.clicks)
         assert len(self.query_id) == len(self.doc_id)
+        assert set(self.history) <= set(self.contexts.column_names), "counts without their history"
 
     # Sizes
 
@@ -109,6 +113,44 @@ class ClickCounts:
     def total_clicks(self) -> int:
         """Clicks on all pairs in all contexts."""
         return int(self.clicks.sum())
+
+    # Contexts
+
+    @property
+    def history(self) -> tuple[str, ...]:
+        """The context columns that are outcomes of the page, such as its last click."""
+        return click_model(self.options.click_model).history
+
+    @cached_property
+    def given(self) -> tuple[pa.Table, np.ndarray]:
+        """The given contexts, in order, and (contexts,) which of them each context has."""
+        return given_contexts(self.contexts, self.history)
+
+    def by_given(self) -> "ClickCounts":
+        """The same counts by given contexts alone: what says where items were shown.
+
+        Entries of one pair that differ in history are added up; counts without history are
+        returned as they are.
+        """
+        if not self.history:
+            return self
+        contexts, index = self.given
+        part = np.zeros_like(self.pair) if self.part is None else self.part
+        parts = 1 if self.parts is None else len(self.parts)
+        key = (self.pair * len(contexts) + index[self.context]) * parts + part
+        order = np.argsort(key, kind="stable")
+        first = np.flatnonzero(np.diff(key[order], prepend=-1))
+        entry = order[first]
+        return replace(
+            self,
+            contexts=contexts,
+            pair=self.pair[entry],
+            context=index[self.context[entry]],
+            displays=np.add.reduceat(self.displays[order], first),
+            clicks=np.add.reduceat(self.clicks[order], first),
+            part=None if self.part is None else part[entry],
+            options=replace(self.options, click_model="pbm"),
+        )
 
     # Views
 
@@ -158,7 +200,13 @@ class ClickCounts:
         page_clicks: PageClicks | None = None,
         options: LogOptions | None = None,
     ) -> "ClickCounts":
-        """Counts from rows such as `to_table` gives, in any order; equal keys are added up."""
+        """Counts from rows such as `to_table` gives, in any order; equal keys are added up.
+
+        Contexts are those of `context`, then the history of the options' click model.
+        """
+        history = click_model("pbm" if options is None else options.click_model).history
+        if history:
+            context = (*(name for name in context if name not in history), *history)
         check_table(table, context)
         keys = ["query_id", "doc_id", *context, *(["part"] if "part" in table.column_names else [])]
         for name in ("displays", "clicks"):
@@ -207,6 +255,11 @@ class ClickCounts:
             raise InputError("nothing to add up: give at least one ClickCounts")
         head = counts[0]
         names = head.contexts.column_names
+        if any(c.options.click_model != head.options.click_model for c in counts):
+            raise InputError(
+                "counts to be added must be for one click model; count the logs with the same "
+                "click_model"
+            )
         if any(
             c.contexts.column_names != names or (c.part is None) != (head.part is None)
             for c in counts

@@ -8,6 +8,7 @@ from typing import Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from epiclick.click_models.registry import click_model
 from epiclick.data.checksums import CHANGED, check_record, with_digest
 from epiclick.data.damage import damaged, reading
 from epiclick.data.log import LogOptions
@@ -44,6 +45,12 @@ class CountsNote:
     page_clicks: PageClicks | None
     options: LogOptions
     rows: str = ""
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The context columns that are fixed when a page is made."""
+        history = click_model(self.options.click_model).history
+        return tuple(name for name in self.context if name not in history)
 
     def attach(self, table: pa.Table) -> pa.Table:
         """The table with this note and the digest of its rows in its schema."""

@@ -18,9 +18,9 @@ def type_problems(
 ) -> list[Problem]:
     """Columns that only some files have, and columns of a type that cannot be what they are for."""
     problems = []
-    for name, own in {**columns.found, **columns.contexts}.items():
+    for name, own in {**columns.found, **columns.given}.items():
         kind = table[own].type()
-        is_key = name in ("page_id", "query_id", "doc_id", *columns.contexts) and name != "position"
+        is_key = name in ("page_id", "query_id", "doc_id", *columns.given) and name != "position"
         if lacking := source.partial.get(own):
             remedy = "Add it to the files that lack it, or read those apart."
             problems.append(Problem(f"column {own} is missing from", lacking, "file", (), remedy))

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from epiclick.arguments import is_number, is_switch, is_whole, shown
+from epiclick.click_models.registry import CLICK_MODELS, click_model
 from epiclick.errors import InputError, Problem, did_you_mean
 
 ALIASES: Mapping[str, tuple[str, ...]] = {
@@ -33,6 +34,8 @@ class LogOptions:
     Attributes:
         columns: canonical name -> the log's own name, where the aliases do not settle it.
         context: what decides whether an item is looked at; the position, or several columns.
+        click_model: name of the click model that the counts are for; some also count by what
+            happened above a display on its page (`ClickModel.history`).
         position_base: the number of the first position in the log, 1 or 0.
         clip_clicks: cap counted clicks at the displays instead of refusing the row.
         where: an SQL condition; only rows that meet it are counted.
@@ -47,6 +50,7 @@ class LogOptions:
 
     columns: Mapping[str, str] = field(default_factory=dict)
     context: tuple[str, ...] = ("position",)
+    click_model: str = "pbm"
     position_base: int = 1
     clip_clicks: bool = False
     where: str | None = None
@@ -70,6 +74,7 @@ class LogOptions:
             wrong.append("context: name at least one column, each once")
         if clash := set(self.context) & (set(ALIASES) - {"position", "user_id"}):
             wrong.append(f"context: {', '.join(sorted(clash))} cannot be a context")
+        wrong += _model_problems(self)
         if self.position_base not in (0, 1):
             wrong.append(f"position_base: must be 0 or 1, not {self.position_base}")
         if self.part is not None and self.page_parts is not None:
@@ -138,6 +143,23 @@ def options_of(options: LogOptions | None, settings: Mapping[str, Any]) -> LogOp
     return replace(options or LogOptions(), **settings)
 
 
+def _model_problems(options: LogOptions) -> list[str]:
+    """What is wrong with the click model, or with contexts that it cannot use."""
+    if options.click_model not in CLICK_MODELS:
+        return [
+            f"click_model: must be one of {', '.join(CLICK_MODELS)}, not '{options.click_model}'"
+            f"{did_you_mean(options.click_model, CLICK_MODELS)}"
+        ]
+    model = click_model(options.click_model)
+    if not model.history:
+        return []
+    if twice := [name for name in options.context if name in model.history]:
+        return [f"context: the {model.title} computes {', '.join(twice)} itself; leave it out"]
+    if "position" not in options.context:
+        return [f"context: the {model.title} needs the position among the contexts"]
+    return []
+
+
 def _mistyped(options: LogOptions) -> list[str]:
     """What is of another kind than it must be."""
     text = (str, type(None))
@@ -152,6 +174,7 @@ def _mistyped(options: LogOptions) -> list[str]:
             and all(isinstance(name, str) for name in options.context),
             "several names, as in ('position',)",
         ),
+        "click_model": (isinstance(options.click_model, str), "a name, as in 'pbm'"),
         "position_base": (is_whole(options.position_base), "0 or 1"),
         "clip_clicks": (is_switch(options.clip_clicks), "True or False"),
         "where": (isinstance(options.where, text), "an SQL condition in text"),
@@ -182,13 +205,21 @@ class LogColumns:
 
     Attributes:
         found: canonical name -> the log's own name.
-        contexts: context column (`position` or a column of the log) -> the log's own name.
+        contexts: context column (`position` or a column of the log) -> the log's own name; given
+            ones, then those of the history.
         counted: rows hold displays and clicks, not one display each.
+        history: contexts that the click model computes from the clicks above a display.
     """
 
     found: Mapping[str, str]
     contexts: Mapping[str, str]
     counted: bool
+    history: tuple[str, ...] = ()
+
+    @property
+    def given(self) -> dict[str, str]:
+        """The contexts that are fixed when a page is made; all that rules may be about."""
+        return {name: own for name, own in self.contexts.items() if name not in self.history}
 
     @property
     def aliases(self) -> dict[str, str]:
@@ -227,6 +258,7 @@ def resolve_columns(names: Sequence[str], options: LogOptions, source: str = "lo
     if len(find("user_id")) == 1 or options.drop_busiest:
         wanted.append("user_id")
 
+    history = click_model(options.click_model).history
     found: dict[str, str] = {}
     for canonical in wanted:
         matches = find(canonical)
@@ -234,9 +266,12 @@ def resolve_columns(names: Sequence[str], options: LogOptions, source: str = "lo
             problems.append(_ambiguous(canonical, matches))
         elif matches:
             found[canonical] = matches[0]
-        elif canonical not in OPTIONAL:
+        elif canonical not in OPTIONAL and not (history and canonical == "position"):
             problems.append(_missing(canonical, names, counted))
     problems += _needed(options, found, counted)
+    if history:
+        missing = [name for name in ("page_id", "position") if not find(name)]
+        problems += _history_problems(options, names, missing, counted)
 
     contexts = {}
     for context in options.context:
@@ -248,7 +283,8 @@ def resolve_columns(names: Sequence[str], options: LogOptions, source: str = "lo
             problems.append(_unknown(f"context column '{context}'", context, names))
     if problems:
         raise InputError.of(source, problems)
-    return LogColumns(found=found, contexts=contexts, counted=counted)
+    contexts |= {name: name for name in history}
+    return LogColumns(found=found, contexts=contexts, counted=counted, history=history)
 
 
 def _needed(options: LogOptions, found: Mapping[str, str], counted: bool) -> Iterator[Problem]:
@@ -264,6 +300,32 @@ def _needed(options: LogOptions, found: Mapping[str, str], counted: bool) -> Ite
             yield Problem(f"{what} needs a column for {column}", remedy=remedy)
         elif is_asked and counted and what != "--page-parts":
             yield Problem(f"{what} needs rows of single displays, and these are counted already")
+
+
+def _history_problems(
+    options: LogOptions, names: Sequence[str], missing: Sequence[str], counted: bool
+) -> Iterator[Problem]:
+    """Why a log cannot say what happened above a display, if it cannot."""
+    model = click_model(options.click_model)
+    reads = f"the {model.title} reads where a page was clicked before"
+    other = '--click-model pbm (in Python: click_model="pbm")'
+    if counted:
+        yield Problem(
+            f"{reads}, and counted rows (displays, clicks) do not say it",
+            remedy=f"Give rows of single displays, or use {other}.",
+        )
+    elif missing:
+        naming = " and ".join(f"--column {name}=NAME" for name in missing)
+        yield Problem(
+            f"{reads}, and the log has no column for {' and '.join(missing)}",
+            remedy=f"The log has {', '.join(names)}; name it with {naming}, or use {other}.",
+        )
+    if taken := [name for name in names if name.lower() in model.history]:
+        yield Problem(
+            f"the {model.title} computes {', '.join(model.history)} itself, and the log has a "
+            f"column {', '.join(taken)}",
+            remedy=f"Rename the log's own column, or use {other}.",
+        )
 
 
 def _unknown(what: str, name: str, names: Sequence[str]) -> Problem:

@@ -67,7 +67,7 @@ def _weights(log: Any, options: LogOptions, counts: ClickCounts) -> PageWeights 
         return None
     if options.on_bad == "drop":
         bad = bad_rows(rows, [PAGE_IS_MISSING, *row_rules(rows, columns, options)])
-        rows = without_bad_pages(rows.filter(~bad), tuple(columns.contexts))
+        rows = without_bad_pages(rows.filter(~bad), tuple(columns.given))
 
     keys = counts.to_table().drop_columns(["displays", "clicks"])
     with stoppable(opened.table), engine_errors(opened.name):

@@ -25,6 +25,7 @@ from epiclick.data.counts_note import CountsNote
 from epiclick.data.engine import Source, engine_errors, stoppable
 from epiclick.data.features import read_features
 from epiclick.data.files import damage, find_files, kind_of, paths_in, repeated_files
+from epiclick.data.history import with_history
 from epiclick.data.ids import settle_types, type_problems
 from epiclick.data.left_out import left_out, without_robots
 from epiclick.data.log import LogColumns, LogOptions, options_of, resolve_columns
@@ -137,10 +138,13 @@ def _count_rows(source: Any, options: LogOptions) -> tuple[ClickCounts, LogRepor
 def open_log(source: Any, options: LogOptions) -> tuple[Source, ir.Table, LogColumns]:
     """Open a log and find its columns: the source, its rows by canonical names, where they were."""
     opened = open_source(source)
-    table = opened.table if options.where is None else select_where(opened, options.where)
-    columns = resolve_columns(table.columns, options, opened.name)
-    if problems := type_problems(opened, table, columns, options):
+    columns = resolve_columns(opened.table.columns, options, opened.name)
+    if problems := type_problems(opened, opened.table, columns, options):
         raise InputError.of(opened.name, problems)
+    # before any row is left out: a click on a row that is not counted did happen
+    table = with_history(opened.table, columns, options)
+    if options.where is not None:
+        table = select_where(opened, options.where, table)
     log = canonical_log(table, columns, options)
     return opened, without_robots(log, options), columns
 
@@ -150,7 +154,7 @@ def _count(
 ) -> tuple[pa.Table, tuple[int, PageClicks] | None, int]:
     """Counted rows, pages and their clicks, rows dropped; refuses or drops what breaks rules."""
     rules = row_rules(log, columns, options)
-    contexts = tuple(columns.contexts)
+    given = tuple(columns.given)
     paged = "page_id" in columns.found and not columns.counted
 
     def attempt(rows: ir.Table) -> tuple[pa.Table, tuple[int, PageClicks] | None, bool]:
@@ -159,10 +163,10 @@ def _count(
         if bad or not paged or not counted.num_rows:
             return counted, None, not bad
         longest = None
-        if "position" in contexts:
+        if "position" in given:
             extent = pc.min_max(counted["position"]).as_py()
             longest = extent["max"] - extent["min"] + 1
-        pages = count_pages(rows, contexts, longest)
+        pages = count_pages(rows, given, longest)
         return counted, pages, pages is not None
 
     counted, pages, clean = attempt(log)
@@ -172,11 +176,11 @@ def _count(
 
     every_rule = [PAGE_IS_MISSING, *rules] if paged else rules
     keeping = log.filter(~bad_rows(log, every_rule))
-    places = ["page_id", "query_id", "doc_id", *contexts, "displays"]
+    places = ["page_id", "query_id", "doc_id", *given, "displays"]
     problems = [*unreadable, *diagnose(log, every_rule, places)]
     if paged:
-        problems += diagnose_pages(keeping, contexts)
-        keeping = without_bad_pages(keeping, contexts)
+        problems += diagnose_pages(keeping, given)
+        keeping = without_bad_pages(keeping, given)
     if not all(problem.droppable for problem in problems):
         hint = Problem("rows that nobody can count would be lost, so none can be dropped")
         raise InputError.of(opened.name, [*problems, hint])
@@ -224,7 +228,7 @@ def _refuse_empty(counted: pa.Table, name: str, options: LogOptions, dropped: in
 def _doubts(counts: ClickCounts) -> list[str]:
     """What may mislead in a log that breaks no rule."""
     doubts = []
-    if len(counts.contexts) == 1:
+    if len(counts.given[0]) == 1:
         doubts.append(
             "all displays share one position (context), so position bias cannot be learned"
         )
@@ -255,8 +259,9 @@ def _mostly_single_pages(counts: ClickCounts) -> float | None:
         if repeated.mean() >= 1 - MANY_SINGLE_PAGES:
             return None
     query = counts.query[counts.pair]
-    slot = np.sort((query * len(counts.contexts) + counts.context)[~repeated[query]])
-    repeated[slot[1:][slot[1:] == slot[:-1]] // len(counts.contexts)] = True
+    contexts, context = counts.given
+    slot = np.sort((query * len(contexts) + context[counts.context])[~repeated[query]])
+    repeated[slot[1:][slot[1:] == slot[:-1]] // len(contexts)] = True
     share = 1 - float(repeated.mean())
     return share if share > MANY_SINGLE_PAGES else None
 
@@ -285,7 +290,8 @@ def _add_up(
     default = LogOptions()
     for file, note in notes:
         asked = {
-            "context": (options.context, note.context),
+            "context": (options.context, note.given),
+            "click_model": (options.click_model, note.options.click_model),
             "where": (options.where, note.options.where),
             "part": (options.part, note.options.part),
             "page_parts": (options.page_parts, note.options.page_parts),

@@ -85,6 +85,7 @@ def suspicious_pages(counts: ClickCounts, bias: np.ndarray | None = None) -> Sus
     pages = counts.page_clicks
     if pages is None or not pages.pages:
         return None
+    counts, bias = _by_given(counts, bias)
     places = int(_places(counts)[1].max()) + 1
     observed = np.pad(pages.clicks.astype(np.float64), (0, max(places + 1 - len(pages.clicks), 0)))
     beyond = observed.sum() - np.cumsum(observed)
@@ -157,6 +158,7 @@ def slot_rates(counts: ClickCounts, bias: np.ndarray | None) -> tuple[np.ndarray
     A pair's relevance is its clicks for those expected at its contexts, shrunk to the mean as far
     as pairs are alike (the moments of a Gamma); of long logs, some queries stand for all.
     """
+    counts, bias = _by_given(counts, bias)
     step = -(-counts.num_queries // LOOKED_AT)
     if step > 1:
         counts = counts.subset(counts.query % step == 0)
@@ -182,6 +184,18 @@ def slot_rates(counts: ClickCounts, bias: np.ndarray | None) -> tuple[np.ndarray
     np.add.at(clicked, at, expected)
     pages = shown.max(axis=1)
     return np.minimum(clicked / pages[:, None], 0.999), pages
+
+
+def _by_given(
+    counts: ClickCounts, bias: np.ndarray | None
+) -> tuple[ClickCounts, np.ndarray | None]:
+    """Counts, and the bias if there is one, by given contexts: history says nothing of a slot."""
+    if counts.history and bias is not None:
+        given, index = counts.given
+        shown = np.bincount(counts.context, counts.displays, len(counts.contexts))
+        whole = np.bincount(index, shown, len(given))
+        bias = np.bincount(index, shown * bias, len(given)) / np.maximum(whole, 1)
+    return counts.by_given(), bias
 
 
 def _places(counts: ClickCounts) -> tuple[np.ndarray, np.ndarray]:

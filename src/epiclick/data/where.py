@@ -16,11 +16,17 @@ from epiclick.data.where_syntax import parse_condition
 from epiclick.errors import InputError, did_you_mean
 
 
-def select_where(source: Source, condition: str) -> ir.Table:
+def select_where(source: Source, condition: str, rows: ir.Table | None = None) -> ir.Table:
     """The rows that meet an SQL condition; text that holds numbers is compared as numbers.
 
     A condition may come with a model, so it must be one on the log's columns alone.
+
+    Args:
+        source: the log.
+        condition: on its columns.
+        rows: the log with further columns, which no condition may name; the log by default.
     """
+    rows = source.table if rows is None else rows
     tree = parse_condition(condition, source.table.get_backend())
     names = source.table.columns
     used = {column.name.lower() for column in tree.find_all(exp.Column)}
@@ -31,8 +37,8 @@ def select_where(source: Source, condition: str) -> ir.Table:
     try:
         with engine_errors(source.name):
             if source.text:
-                query = _typed_query(source.table, tree, condition)
-            return source.table.alias("log").sql(query)
+                query = _typed_query(rows, tree, condition)
+            return rows.alias("log").sql(query)
     except InputError as error:
         raise InputError(f'where "{condition}": {error}') from error
 
