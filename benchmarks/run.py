@@ -9,7 +9,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCHMARKS = ("counting", "letor", "simulate", "estimators", "training", "posterior", "comparison")
+BENCHMARKS = (
+    "counting",
+    "letor",
+    "simulate",
+    "estimators",
+    "training",
+    "posterior",
+    "comparison",
+    "click_models",
+)
 FULL = ("training",)  # those that know --full
 LONG = ("streaming", "peers")  # those that run with --full only, or by name
 
