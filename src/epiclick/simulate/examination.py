@@ -3,6 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
+from epiclick.click_models.base import given_names
 from epiclick.click_models.registry import CLICK_MODELS
 from epiclick.simulate.clicks import USERS
 
@@ -25,9 +26,7 @@ def examination_at(examination: pa.Table, contexts: pa.Table) -> np.ndarray:
     NaN where this world has no such context, or several that differ: users who look further after
     a click have no position bias that is the same on all pages.
     """
-    history = {name for model in CLICK_MODELS.values() for name in model.history}
-    given = [name for name in contexts.column_names if name not in history]
-    if given != ["position"] or not pa.types.is_integer(contexts["position"].type):
+    if not has_positions_alone(contexts):
         return np.full(len(contexts), np.nan)
     shared = [name for name in examination.column_names if name in contexts.column_names]
     known: dict[tuple[int, ...], set[float]] = {}
@@ -35,6 +34,13 @@ def examination_at(examination: pa.Table, contexts: pa.Table) -> np.ndarray:
         known.setdefault(key, set()).add(theta)
     found = [known.get(key, set()) for key in _rows(contexts, shared)]
     return np.array([next(iter(each)) if len(each) == 1 else np.nan for each in found], float)
+
+
+def has_positions_alone(contexts: pa.Table) -> bool:
+    """Whether positions, as numbers, are all that is given in contexts, as in simulated worlds."""
+    history = [name for model in CLICK_MODELS.values() for name in model.history]
+    given = given_names(contexts, history)
+    return given == ["position"] and pa.types.is_integer(contexts["position"].type)
 
 
 def _rows(table: pa.Table, names: list[str]) -> list[tuple[int, ...]]:
