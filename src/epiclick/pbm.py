@@ -168,6 +168,12 @@ class PositionBasedModel(Parametrised, ABC):
             check_level("level", level)
         return self.level if level is None else level, kind
 
+    def click_table(
+        self, kind: BiasKind | None = None, *, level: float | None = None
+    ) -> pd.DataFrame:
+        """The click model's parameters by context, as `position_bias` gives them."""
+        return self.position_bias(kind, level=level)
+
     def relevance(self, features: Any = None, *, above: float | None = None) -> pd.DataFrame:
         """query_id, doc_id, mean, low, high, alpha, beta of items, from their features alone.
 

@@ -1,6 +1,7 @@
 """Rankers of calibration worlds, and what they are truly worth."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -43,6 +44,27 @@ def test_the_truth_is_that_of_a_plain_loop(case: Case) -> None:
         for slot in ranking
     )
     assert true_value(case, rankings_of(case)["sum"]) == pytest.approx(total / 30)
+
+
+def test_the_truth_of_users_with_history_is_that_of_all_patterns_of_clicks() -> None:
+    case = make_case(replace(SMALL, users="ubm"), 0, 0)
+    ranking, relevance = rankings_of(case)["sum"], case.world.relevance
+    theta = {
+        (row["position"], row["last_click"]): row["theta"]
+        for row in case.world.examination.to_pylist()
+    }
+    slots = ranking.to_pylist()
+    total = 0.0
+    for first in range(0, len(slots), 3):
+        zeta = [relevance[s["query_id"] * 5 + s["doc_id"]] for s in slots[first : first + 3]]
+        for pattern in product((0, 1), repeat=3):
+            probability, last = 1.0, 0
+            for k, click in enumerate(pattern, start=1):
+                chance = theta[k, last] * zeta[k - 1]
+                probability *= chance if click else 1 - chance
+                last = k if click else last
+            total += probability * sum(pattern)
+    assert true_value(case, ranking) == pytest.approx(total / 30, rel=1e-12)
 
 
 def test_cascade_users_are_worth_less_where_they_stop() -> None:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy.stats import kstest
 
@@ -10,12 +11,15 @@ from epiclick.calibration.families import FAMILIES, Family, find_families
 from epiclick.calibration.worlds import (
     DAYS,
     ONE_BETA,
+    display_contexts,
     display_probability,
     display_rows,
     make_case,
     world_seed,
 )
+from epiclick.click_models.registry import CLICK_MODELS, click_model
 from epiclick.errors import InputError
+from epiclick.simulate.clicks import USERS
 
 
 def test_a_world_depends_on_family_seed_and_index_alone(tiny: Family) -> None:
@@ -39,7 +43,7 @@ def test_a_fifth_of_the_queries_is_held_back(tiny: Family) -> None:
     assert keys["doc_id"].take(rows).combine_chunks().equals(case.unseen.doc_id)
 
 
-@pytest.mark.parametrize("users", ["pbm", "cascade", "trust"])
+@pytest.mark.parametrize("users", ["pbm", "ubm", "cascade", "trust"])
 def test_clicks_come_with_the_probability_that_is_taken_for_the_truth(
     tiny: Family, users: str
 ) -> None:
@@ -70,6 +74,43 @@ def test_without_features_relevance_is_of_one_beta_and_rankings_know_nothing_of_
     assert abs((clicks - p).mean()) < 4 * np.sqrt((p * (1 - p)).mean() / len(p))
     # those of the changed world, not of the one it was made from
     assert np.corrcoef(clicks, p)[0, 1] > 0.3
+
+
+def test_a_display_is_judged_by_the_clicks_above_it(tiny: Family) -> None:
+    world = make_case(replace(tiny, users="ubm"), 0, 0).world
+    theta = {
+        (row["position"], row["last_click"]): row["theta"] for row in world.examination.to_pylist()
+    }
+    contexts = world.examination.drop_columns("theta")
+    model = click_model("ubm")
+    context = display_contexts(world, model, contexts.take([5, 4, 3, 2, 1, 0]))
+    relevance = world.relevance[display_rows(world)]
+    expected, own, last = [], [], 0
+    for row, zeta in zip(world.log.to_pylist(), relevance, strict=True):
+        last = 0 if row["position"] == 1 else last
+        expected.append(theta[row["position"], last] * zeta)
+        own.append({"position": row["position"], "last_click": last})
+        last = row["position"] if row["click"] else last
+    np.testing.assert_allclose(display_probability(world), expected, rtol=1e-14)
+    assert [contexts.to_pylist()[5 - c] for c in context] == own
+    # to a model without history they are positions
+    position = pa.table({"position": [1, 2, 3]})
+    found = display_contexts(world, click_model("pbm"), position)
+    assert np.array_equal(found + 1, world.log["position"].to_numpy())
+
+
+def test_changed_worlds_are_clicked_by_their_own_users(tiny: Family) -> None:
+    """Clicks a page agree with the chain at the changed relevance, and not with a sum of slots."""
+    family = replace(tiny, users="ubm", pages=20_000, change="one beta", with_features=False)
+    world = make_case(family, 0, 0).world
+    pages = world.relevance[display_rows(world)].reshape(-1, 3)
+    clicks = world.log["click"].to_numpy().reshape(-1, 3)
+    error = 4 * clicks.std(axis=0) / np.sqrt(len(clicks))
+    chain = USERS["ubm"].probability(pages, world.position_bias).mean(axis=0)
+    independent = (pages * world.position_bias).mean(axis=0)
+    rate = clicks.mean(axis=0)
+    assert np.all(np.abs(rate - chain) < error)
+    assert np.any(np.abs(rate - independent) > error)
 
 
 def test_daily_relevance_makes_clicks_of_a_day_alike_and_keeps_the_mean(tiny: Family) -> None:
@@ -104,6 +145,8 @@ def test_families_are_found_by_name_and_group() -> None:
     assert {len(family.theta) for family in well} == {3, 5, 10}
     assert any(family.theta[0] < 1 for family in well)
     assert any(not family.with_features for family in well)
+    assert {family.click_model for family in well} == set(CLICK_MODELS)
+    assert all(family.users == family.click_model for family in well)
     broken = find_families(["misspecified"])
     assert {family.name for family in broken} >= {
         "labels",

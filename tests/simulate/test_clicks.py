@@ -46,8 +46,23 @@ def trust(relevance, theta):
     ]
 
 
+def browsing(relevance, theta):
+    """Users who look further right after a click: theta_k ** (d / (d + 1)), d from the last."""
+    patterns = {}
+    for pattern in product((0, 1), repeat=len(theta)):
+        probability, last = 1.0, None
+        for k, click in enumerate(pattern):
+            power = 1 if last is None else (k - last) / (k - last + 1)
+            chance = theta[k] ** power * relevance[k]
+            probability *= chance if click else 1 - chance
+            last = k if click else last
+        patterns[pattern] = probability
+    return patterns
+
+
 PATTERNS = {
     "pbm": lambda relevance, theta: independent(np.multiply(relevance, theta)),
+    "ubm": browsing,
     "cascade": cascade,
     "trust": lambda relevance, theta: independent(trust(relevance, theta)),
     "personal": lambda relevance, theta: independent(np.multiply(relevance, theta)),
@@ -86,7 +101,8 @@ def test_drawn_patterns_have_their_probabilities(name):
 
 def test_models_differ_from_each_other():
     first, *others = [
-        list(PATTERNS[name](RELEVANCE, THETA).values()) for name in ("pbm", "cascade", "trust")
+        list(PATTERNS[name](RELEVANCE, THETA).values())
+        for name in ("pbm", "ubm", "cascade", "trust")
     ]
     assert all(np.abs(np.subtract(first, other)).max() > 0.01 for other in others)
 

@@ -66,7 +66,7 @@ def test_a_dataset_has_its_own_sizes():
         ("policy_strength", -0.1, "policy_strength must be a finite number"),
         ("policy_strength", math.inf, "policy_strength must be a finite number"),
         ("taste_sd", math.nan, "taste_sd must be a finite number"),
-        ("users", "dbn", "users must be one of pbm, cascade, trust, personal"),
+        ("users", "dbn", "users must be one of pbm, ubm, cascade, trust, personal"),
         ("relevance", "gamma", "relevance must be one of label, beta"),
         ("theta", [1.0, 0.0, 1.2], "theta must be probabilities above 0 and at most 1"),
         ("theta", [math.nan], "theta must be probabilities"),

@@ -19,7 +19,7 @@ KEPT = 32
 """Values whose draws are kept; those of all would fill a disk and sharpen no score."""
 
 QUANTITIES = {
-    "position_bias": "bias of the positions relative to the first",
+    "position_bias": "examination of positions or other contexts relative to the first",
     "unseen_relevance": "relevance of items of queries never learned from",
     "seen_relevance": "relevance of items given their own clicks",
     "click_probability": "probability of a click on items of queries never learned from",

@@ -1,7 +1,8 @@
 """Families of simulated worlds in which intervals are put to the test.
 
-In a well-specified family the model's assumptions hold: users click by position and relevance, and
-relevance follows the Betas that a network can learn. The others break one assumption each.
+In a well-specified family the model's assumptions hold: users click by the click model that is
+fitted, and relevance follows the Betas that a network can learn. The others break one assumption
+each.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,6 +44,7 @@ class Family:
         users: how users click, as in `simulate`.
         with_features: whether models are given the features.
         change: name of what is changed about relevance (see `worlds.CHANGES`), if anything.
+        click_model: name of the click model that is counted for and fitted.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Family:
     users: str = "pbm"
     with_features: bool = True
     change: str | None = None
+    click_model: str = "pbm"
 
     def to_dict(self) -> dict[str, Any]:
         """All settings, as JSON can hold them."""
@@ -75,6 +78,16 @@ _ALL = (
     Family("strong-policy", MIDDLE, policy_strength=3.0),
     Family("first-not-always-seen", (0.8, 0.6, 0.48, 0.36, 0.3)),
     Family("without-features", MIDDLE, with_features=False, change="one beta"),
+    Family("ubm", MIDDLE, users="ubm", click_model="ubm"),
+    Family("ubm-ten", SLOW, queries=500, docs=14, pages=9_000, users="ubm", click_model="ubm"),
+    Family(
+        "ubm-without-features",
+        MIDDLE,
+        with_features=False,
+        change="one beta",
+        users="ubm",
+        click_model="ubm",
+    ),
     Family("labels", MIDDLE, well_specified=False, relevance="label"),
     Family("cascade", MIDDLE, well_specified=False, users="cascade"),
     Family("trust", MIDDLE, well_specified=False, users="trust"),

@@ -12,10 +12,12 @@ from epiclick.beta import Beta
 from epiclick.calibration.answers import DRAWS, LEVELS, VALUES, Answers
 from epiclick.calibration.padded import fit_padded
 from epiclick.calibration.quantities import Questions
-from epiclick.calibration.worlds import Case, display_rows
+from epiclick.calibration.worlds import Case, display_contexts, display_rows
+from epiclick.click_models.registry import click_model
 from epiclick.errors import InputError, did_you_mean
 from epiclick.models.kinds import BiasKind
 from epiclick.models.uncertainty import without_uncertainty
+from epiclick.simulate.examination import THETA, examination_at
 
 MEMBERS = 6
 CONTROL_SD = 0.02
@@ -40,23 +42,28 @@ class Method:
 def fit_and_ask(
     case: Case,
     *,
-    model: str = "EpistemicPBM",
+    model: str = "Epistemic",
     kind: BiasKind = "robust",
     certain: bool = False,
     **parameters: Any,
 ) -> dict[str, Answers]:
     """Fit a model of the library to the world's counts and ask it.
 
+    Nothing is answered where the library has no such model of the family's click model.
+
     Args:
         case: the world.
-        model: name of the class.
+        model: "Epistemic" or "Pointwise"; the family says of which click model.
         kind: which uncertainty of position bias is asked for.
         certain: take the parameters as if they were known.
         parameters: of the model.
     """
     from epiclick.pbm import MODELS
 
-    unfitted = MODELS[model]().set_params(**parameters, seed=case.seed % 2**31)
+    kind_of = MODELS.get(f"{model}{case.family.click_model.upper()}")
+    if kind_of is None:
+        return {}
+    unfitted = kind_of().set_params(**parameters, seed=case.seed % 2**31)
     fitted = fit_padded(unfitted, case)
     if certain:
         fitted.fitted_ = without_uncertainty(fitted.fitted_)
@@ -66,12 +73,13 @@ def fit_and_ask(
 def know(case: Case) -> dict[str, Answers]:
     """What one can know who is told the truth behind the world: right by construction.
 
-    The Betas of relevance and position bias are known; of relative position bias an estimate with
-    an error of known size is.
+    The Betas of relevance and examination are known; of relative examination an estimate with an
+    error of known size is.
     """
     from epiclick.posterior.relevance import item_posterior
 
-    world, theta = case.world, case.world.position_bias
+    world, model = case.world, click_model(case.family.click_model)
+    theta = world.examination[THETA].to_numpy()  # the first position comes first
     rng = np.random.default_rng([case.seed, 8])
     relative = theta[1:] / theta[0]
     estimate = relative + CONTROL_SD * rng.standard_normal(len(relative))
@@ -82,7 +90,8 @@ def know(case: Case) -> dict[str, Answers]:
             relative, estimate, estimate - reach, estimate + reach, estimate[:, None] + noise
         )
     }
-    if world.prior is None or case.family.change == "daily" or world.settings.users != "pbm":
+    follows = world.settings.users == model.name and case.family.change != "daily"
+    if world.prior is None or not follows:
         return answers
     rows = rng.permutation(case.rows(case.unseen))[:VALUES]
     prior = Beta(world.prior.alpha[rows], world.prior.beta[rows])
@@ -90,10 +99,9 @@ def know(case: Case) -> dict[str, Answers]:
 
     seen = case.train.subset(rng.permutation(len(case.train))[:VALUES])
     rows = case.rows(seen)
-    posterior = [
-        item_posterior(seen, theta, 1 - theta, world.prior.alpha[rows], world.prior.beta[rows], p)
-        for p in LEVELS
-    ]
+    alpha, beta = world.prior.alpha[rows], world.prior.beta[rows]
+    own = examination_at(world.examination, seen.contexts)
+    posterior = [item_posterior(seen, own, 1 - own, alpha, beta, level) for level in LEVELS]
     betas = posterior[0].betas
     answers["seen_relevance"] = Answers(
         theta[0] * world.relevance[rows],
@@ -104,7 +112,8 @@ def know(case: Case) -> dict[str, Answers]:
     )
     row = display_rows(world)
     shown = rng.permutation(np.flatnonzero(np.isin(row, case.rows(case.unseen))))[:VALUES]
-    bias = theta[world.log["position"].to_numpy()[shown] - 1]
+    contexts, _ = model.world(world.position_bias)
+    bias = theta[display_contexts(world, model, contexts)[shown]]
     prior = Beta(world.prior.alpha[row[shown]], world.prior.beta[row[shown]])
     answers["click_probability"] = _of_betas(world.relevance[row[shown]], prior, bias, rng)
     return answers
@@ -142,7 +151,7 @@ _ALL = (
     _fitted(
         "pointwise-bootstrap",
         "six pointwise models, each on a bootstrap of the queries",
-        model="PointwisePBM",
+        model="Pointwise",
         members=MEMBERS,
     ),
     _paper("exact"),

@@ -14,13 +14,20 @@ import pandas as pd
 
 from epiclick.beta import Beta
 from epiclick.calibration.answers import DRAWS, LEVELS, VALUES, Answers
-from epiclick.calibration.worlds import Case, display_probability, display_rows
+from epiclick.calibration.worlds import (
+    Case,
+    display_contexts,
+    display_probability,
+    display_rows,
+)
+from epiclick.click_models.registry import click_model
 from epiclick.data.features import FeatureTable
 from epiclick.models.averaging import bias_by
 from epiclick.models.kinds import BiasKind
 from epiclick.models.parameters import Parameters
 from epiclick.models.prediction import relevance_of_pairs
 from epiclick.models.uncertainty import parameter_draws
+from epiclick.simulate.examination import examination_at
 
 if TYPE_CHECKING:
     from epiclick.comparison.result import Comparison
@@ -34,7 +41,7 @@ class Questions:
     Attributes:
         model: it.
         case: the world.
-        kind: which of the model's uncertainties of position bias is asked for.
+        kind: which of the model's uncertainties of examination is asked for.
     """
 
     model: "PositionBasedModel"
@@ -55,22 +62,28 @@ class Questions:
         return {name: given for name, given in found.items() if given is not None and given.known}
 
     def position_bias(self) -> Answers | None:
-        """Bias of all positions but the first, relative to it; None if it is a mere point."""
-        if self.model.position_bias()["low"].isna().all():
+        """Examination of all contexts but the anchor, relative to it; None if it is a mere point.
+
+        Of the position-based model these are the positions but the first.
+        """
+        if self.model.click_table()["low"].isna().all():
             return None
-        theta = self.case.world.position_bias
-        truth = theta[1:] / theta[0]
-        drawn = (self._bias / self._bias[:, :1])[:, 1:].T  # (positions, draws)
-        tables = [self.model.position_bias(self.kind, level=level) for level in LEVELS]
+        fitted = self.model.fitted_
+        first = fitted.anchor or 0
+        theta = examination_at(self.case.world.examination, fitted.contexts)
+        truth = theta / theta[first]
+        drawn = (self._bias / self._bias[:, [first]]).T  # (contexts, draws)
+        tables = [self.model.click_table(self.kind, level=level) for level in LEVELS]
         low, high = (
-            np.stack([table[f"relative_{end}"].to_numpy()[self._places[1:]] for table in tables])
+            np.stack([table[f"relative_{end}"].to_numpy() for table in tables])
             for end in ("low", "high")
         )
-        told = np.isfinite(low).all(axis=0)  # a bias at its bound has no interval
-        drawn = drawn[told]
-        if not told.any():
+        asked = np.isfinite(low).all(axis=0) & np.isfinite(truth)  # at its bound: no interval
+        asked[first] = False
+        if not asked.any():
             return None
-        return Answers(truth[told], np.median(drawn, axis=1), low[:, told], high[:, told], drawn)
+        drawn = drawn[asked]
+        return Answers(truth[asked], np.median(drawn, axis=1), low[:, asked], high[:, asked], drawn)
 
     def unseen_relevance(self) -> Answers:
         """Relevance of some items of the queries held back."""
@@ -112,8 +125,9 @@ class Questions:
         shown = np.flatnonzero(np.isin(row, rows))
         chosen = shown[self._some(len(shown), 6)]
         pairs = np.searchsorted(rows, row[chosen])  # rows ascend as the pairs do
-        position = world.log["position"].to_numpy()[chosen] - 1
-        draws = self._bias[:, position].T * self._relevance(pairs, 7)
+        model = click_model(self.case.family.click_model)
+        context = display_contexts(world, model, self.model.fitted_.contexts)[chosen]
+        draws = self._bias[:, context].T * self._relevance(pairs, 7)
         return Answers.of_draws(display_probability(world)[chosen], draws)
 
     def ranker_value(self) -> Answers | None:
@@ -137,7 +151,8 @@ class Questions:
         """Rankers compared; by the paper's estimators as the paper does, from features alone."""
         from epiclick.calibration.rankers import compare_rankers
 
-        by_clicks = self.kind != "evidential" and self.model.fitted_.kind == "EpistemicPBM"
+        is_epistemic = self.model.fitted_.kind.startswith("Epistemic")
+        by_clicks = self.kind != "evidential" and is_epistemic
         return compare_rankers(self.model, self.case, by_clicks=by_clicks)
 
     @cached_property
@@ -149,15 +164,9 @@ class Questions:
 
     @cached_property
     def _bias(self) -> np.ndarray:
-        """(draws, positions) of position bias, at positions 1, 2, ..."""
-        return bias_by(self.model.fitted_, self._parameters, self._places)[0]
-
-    @cached_property
-    def _places(self) -> np.ndarray:
-        """Where the model's contexts have positions 1, 2, ..."""
-        positions = self.model.fitted_.contexts["position"].to_pylist()
-        place = {position: i for i, position in enumerate(positions)}
-        return np.array([place[k + 1] for k in range(len(self.case.world.position_bias))])
+        """(draws, contexts) of examination, in the model's contexts."""
+        fitted = self.model.fitted_
+        return bias_by(fitted, self._parameters, np.arange(len(fitted.contexts)))[0]
 
     @cached_property
     def _by_draw(self) -> tuple[np.ndarray, np.ndarray]:
@@ -168,7 +177,7 @@ class Questions:
     def _relevance(self, pairs: np.ndarray, stream: int) -> np.ndarray:
         """(pairs, draws) of relevance of some pairs held back, one of each draw of parameters."""
         one, other = (part[:, pairs] for part in self._by_draw)
-        if self.model.fitted_.kind == "PointwisePBM":
+        if self.model.fitted_.kind.startswith("Pointwise"):
             return one.T
         return Beta(one, other).sample(np.random.default_rng([self.case.seed, stream])).T
 

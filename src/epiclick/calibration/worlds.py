@@ -9,6 +9,8 @@ import pyarrow as pa
 
 from epiclick.beta import Beta
 from epiclick.calibration.families import UNSEEN, Family
+from epiclick.click_models.base import ClickModel, given_contexts
+from epiclick.click_models.pages import contexts_of_clicks
 from epiclick.data.counts import ClickCounts
 from epiclick.simulate.clicks import USERS
 from epiclick.simulate.world import World, simulate
@@ -66,7 +68,8 @@ def make_case(family: Family, seed: int, index: int) -> Case:
     )
     if family.change is not None:
         world = CHANGES[family.change](world, np.random.default_rng([own, 1]))
-    counts = world.counts()
+    how = {} if family.click_model == "pbm" else {"click_model": family.click_model}
+    counts = world.counts(**how)
     if not family.with_features:
         counts = replace(counts, features=None, feature_row=None)
     train, unseen = counts.split(1 - UNSEEN, UNSEEN, by="query", seed=own)
@@ -110,17 +113,37 @@ def display_rows(world: World) -> np.ndarray:
 def display_probability(world: World) -> np.ndarray:
     """(displays,) true probability of a click on each display of the log, given its page.
 
-    For personal users that of the mean user.
+    For users of a click model given the clicks above it, too; for personal users that of the mean
+    user.
     """
-    positions = len(world.position_bias)
-    pages = world.relevance[display_rows(world)].reshape(-1, positions)
-    return USERS[world.settings.users].probability(pages, world.position_bias).ravel()
+    users, relevance = USERS[world.settings.users], world.relevance[display_rows(world)]
+    if users.click_model is None:
+        return users.probability(_pages(world, relevance), world.position_bias).ravel()
+    contexts, emission = users.click_model.world(world.position_bias)
+    context = display_contexts(world, users.click_model, contexts)
+    return emission.at(context).click_probability(relevance)
+
+
+def display_contexts(world: World, model: ClickModel, contexts: pa.Table) -> np.ndarray:
+    """(displays,) context of each display of the log among those of a click model."""
+    given, _ = given_contexts(contexts, model.history)
+    place = {position: slot for slot, position in enumerate(given["position"].to_pylist())}
+    clicks = _pages(world, world.log["click"].to_numpy())
+    slots = np.array([place[k + 1] for k in range(clicks.shape[1])])
+    all_slots = np.broadcast_to(slots, clicks.shape)
+    return contexts_of_clicks(model.states(contexts), all_slots, clicks).ravel()
 
 
 def _clicked_again(world: World, relevance: np.ndarray, rng: np.random.Generator) -> World:
     """The same pages with new clicks, the relevance of each display (displays,) being given."""
-    assert world.settings.users == "pbm"
-    theta = world.position_bias[world.log["position"].to_numpy() - 1]
-    clicks = (rng.random(len(theta)) < theta * relevance).astype(np.int8)
+    users = USERS[world.settings.users]
+    assert not users.has_taste
+    clicks = users.draw(_pages(world, relevance), world.position_bias, rng)
     place = world.log.column_names.index("click")
-    return replace(world, log=world.log.set_column(place, "click", pa.array(clicks)))
+    column = pa.array(clicks.ravel().astype(np.int8))
+    return replace(world, log=world.log.set_column(place, "click", column))
+
+
+def _pages(world: World, values: np.ndarray) -> np.ndarray:
+    """(pages, positions) of values of displays, (displays,): all pages of a family are full."""
+    return values.reshape(-1, len(world.position_bias))

@@ -10,7 +10,7 @@ from epiclick.cli.out_file import check_writable, written_to
 from epiclick.cli.output import AsJson, Quiet, note, print_json, print_table, progress
 from epiclick.cli.telling import print_text, told_warnings
 
-Users = Literal["pbm", "cascade", "trust", "personal"]
+Users = Literal["pbm", "ubm", "cascade", "trust", "personal"]
 THETA = "numbers such as 1,.5,.33"
 
 
@@ -34,7 +34,7 @@ def simulate(
         Path | None, typer.Option(help="LETOR file or folder instead of synthetic data.")
     ] = None,
     users: Annotated[
-        Users, typer.Option(help="How users click; all but pbm break the model.")
+        Users, typer.Option(help="How users click: by a click model, or so as to break them.")
     ] = "pbm",
     policy_strength: Annotated[
         float, typer.Option(help="Sharpness of the logging policy; 0 ranks at random.")

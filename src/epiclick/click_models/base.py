@@ -156,6 +156,14 @@ class ClickModel(Protocol):
         """Indices of the contexts that may be the anchor where it is to be found."""
         ...
 
+    def world(self, theta: np.ndarray) -> tuple[pa.Table, Emission]:
+        """Contexts of a simulated world, all of them and in order, and their true emission.
+
+        Args:
+            theta: (positions,) position bias, of positions 1, 2, ... on pages without a click.
+        """
+        ...
+
 
 def given_names(contexts: pa.Table, history: Sequence[str]) -> list[str]:
     """The columns of contexts that are fixed when a page is made."""

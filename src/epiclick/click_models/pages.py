@@ -75,13 +75,13 @@ def draw_clicks(
     rng: np.random.Generator,
 ) -> np.ndarray:
     """Clicks of pages, (pages, depth) bool; emission (contexts,), relevance (pages, depth)."""
-    clicks = np.zeros(slots.shape, bool)
+    clicks, uniform = np.zeros(slots.shape, bool), rng.random(slots.shape)
     state = np.full(len(slots), states.start)
     for k in range(slots.shape[1]):
         shown = slots[:, k] >= 0
         given = np.where(shown, slots[:, k], 0)
         chance = emission.at(states.context[given, state]).click_probability(relevance[:, k])
-        clicks[:, k] = (rng.random(len(slots)) < chance) & shown
+        clicks[:, k] = (uniform[:, k] < chance) & shown
         after = np.where(clicks[:, k], states.clicked[given, state], states.skipped[given, state])
         state = np.where(shown, after, state)
     return clicks

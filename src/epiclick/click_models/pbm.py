@@ -60,3 +60,8 @@ class PositionBased:
     def anchors(self, contexts: pa.Table) -> np.ndarray:
         """Any context."""
         return np.arange(len(contexts))
+
+    def world(self, theta: np.ndarray) -> tuple[pa.Table, Emission]:
+        """Theta itself."""
+        position = np.arange(1, len(theta) + 1)
+        return pa.table({"position": position}), Emission(theta, 1 - theta)

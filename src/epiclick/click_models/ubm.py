@@ -116,6 +116,21 @@ class UserBrowsing:
         last = np.array(contexts[LAST_CLICK].to_pylist())
         return np.flatnonzero((last == 0) & (position == position.min()))
 
+    def world(self, theta: np.ndarray) -> tuple[pa.Table, Emission]:
+        r"""Users look further right after a click, and less so the longer ago it was.
+
+        .. math:: \theta_{kl} = \theta_k^{d / (d + 1)}, \quad d = k - l, \qquad
+                  \theta_{k0} = \theta_k
+        """
+        position = np.arange(1, len(theta) + 1)
+        first = pa.table({"position": position, LAST_CLICK: np.zeros_like(position)})
+        contexts = self.complete(first)
+        k, last = (contexts[name].to_numpy() for name in ("position", LAST_CLICK))
+        distance = k - last
+        power = np.where(last > 0, distance / (distance + 1), 1.0)
+        examination = theta[k - 1] ** power
+        return contexts, Emission(examination, 1 - examination)
+
 
 def _same_page(one: Mapping[str, Any], other: Mapping[str, Any], names: Sequence[str]) -> bool:
     """Whether contexts can be on one page: given ones differ in nothing but the position."""

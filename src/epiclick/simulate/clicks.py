@@ -1,9 +1,16 @@
-"""Users who click: how a page's items and their positions turn into clicks."""
+"""Users who click: how a page's items and their positions turn into clicks.
+
+Every click model is a kind of user, who clicks as it says; the others break all of them.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+
+from epiclick.click_models.base import ClickModel, Emission
+from epiclick.click_models.pages import click_chances, draw_clicks
+from epiclick.click_models.registry import CLICK_MODELS
 
 SATISFACTION = 0.5  # probability that a click ends the cascade user's search
 TRUST_FLOOR = 0.8  # of the clicks on relevant items that survive however low the item is
@@ -20,11 +27,13 @@ class UserModel:
             click on each item, averaged over what happens on the rest of the page.
         has_taste: each page's user adds a taste of their own to relevance, and the logging policy
             knows it.
+        click_model: the one by which they click; None for users who follow none.
     """
 
     draw: Callable[[np.ndarray, np.ndarray, np.random.Generator], np.ndarray]
     probability: Callable[[np.ndarray, np.ndarray], np.ndarray]
     has_taste: bool = False
+    click_model: ClickModel | None = None
 
 
 def pbm_probability(relevance: np.ndarray, position_bias: np.ndarray) -> np.ndarray:
@@ -80,8 +89,30 @@ def draw_cascade(
     return patient & attracted & ~satisfied_above
 
 
+def users_of(model: ClickModel) -> UserModel:
+    """Users who click as a click model says, with the parameters of its `world`."""
+
+    def draw(
+        relevance: np.ndarray, position_bias: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
+        contexts, emission = model.world(position_bias)
+        slots = np.broadcast_to(np.arange(relevance.shape[1]), relevance.shape)
+        return draw_clicks(model.states(contexts), emission, slots, relevance, rng)
+
+    def probability(relevance: np.ndarray, position_bias: np.ndarray) -> np.ndarray:
+        contexts, emission = model.world(position_bias)
+        depth = relevance.shape[-1]
+        # all pages have the same slots: as draws of one page they are gone through together
+        pages = relevance.reshape(-1, 1, depth)
+        one = Emission(*(None if part is None else part[None] for part in emission))
+        chances = click_chances(model.states(contexts), one, np.arange(depth)[None], pages)
+        return chances.reshape(relevance.shape)
+
+    return UserModel(draw, probability, click_model=model)
+
+
 USERS: dict[str, UserModel] = {
-    "pbm": UserModel(draw_independent(pbm_probability), pbm_probability),
+    **{name: users_of(model) for name, model in CLICK_MODELS.items()},
     "cascade": UserModel(draw_cascade, cascade_probability),
     "trust": UserModel(draw_independent(trust_probability), trust_probability),
     "personal": UserModel(draw_independent(pbm_probability), pbm_probability, has_taste=True),

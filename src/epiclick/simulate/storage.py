@@ -16,6 +16,7 @@ from epiclick.data.features import FeatureTable
 from epiclick.data.replacing import FolderKind, replacing
 from epiclick.data.stored_json import from_json, get
 from epiclick.errors import InputError
+from epiclick.simulate.clicks import USERS
 from epiclick.simulate.settings import WorldSettings
 from epiclick.simulate.world import World
 
@@ -113,8 +114,19 @@ def position_bias_of(truth: Mapping[str, Any]) -> np.ndarray:
     return np.array(bias, float)
 
 
+def users_of_world(truth: Mapping[str, Any]) -> str:
+    """Name of the users of whom truth.json is."""
+    users = get(get(truth, "settings", dict), "users", str)
+    if users not in USERS:
+        raise ValueError(f"it has users of an unknown kind, {users!r}")
+    return users
+
+
 def _truth(world: World) -> dict[str, Any]:
     """What truth.json says; nothing that differs between two runs of one seed."""
+    model = USERS[world.settings.users].click_model
+    # position bias says it all where nothing depends on the history of a page
+    history = model is not None and bool(model.history)
     return {
         "format": FORMAT,
         "schema_version": SCHEMA_VERSION,
@@ -123,6 +135,7 @@ def _truth(world: World) -> dict[str, Any]:
         "displays": world.log.num_rows,
         "clicks": world.clicks,
         "position_bias": world.position_bias.tolist(),
+        **({"examination": world.examination.to_pylist()} if history else {}),
         "settings": world.settings.to_dict(),
     }
 

@@ -14,6 +14,7 @@ from epiclick.beta import Beta
 from epiclick.data.features import FeatureTable
 from epiclick.errors import InputError, Problem
 from epiclick.simulate.clicks import USERS
+from epiclick.simulate.examination import examination_table
 from epiclick.simulate.items import make_items, splits
 from epiclick.simulate.queries import QueryGroups
 from epiclick.simulate.relevance import (
@@ -59,6 +60,11 @@ class World:
         """
         probability = USERS[self.settings.users].probability
         return probability(self.relevance[:, None], self.position_bias[:1])[:, 0]
+
+    @property
+    def examination(self) -> pa.Table:
+        """Context columns of the users' click model, and the true `theta` of each context."""
+        return examination_table(self.settings.users, self.position_bias)
 
     @property
     def pages(self) -> int:
@@ -118,7 +124,8 @@ def simulate(
         theta: position bias, 1/k unless told.
         relevance: "label" (0.9 y/4 + 0.1) or "beta" (drawn from Betas that depend on the features).
         dataset: LETOR data: a path, or a FeatureTable with `label` and `split`.
-        users: "pbm", or one that breaks the position-based model: "cascade", "trust", "personal".
+        users: a click model, "pbm" or "ubm", or users who break all of them: "cascade", "trust",
+            "personal".
         policy_strength: factor on the logging policy's scores; 0 ranks uniformly at random.
         taste_sd: spread of tastes among personal users, in logits.
         seed: every stage has its own stream, so that more pages, say, leave the items as they were.

@@ -74,7 +74,7 @@ def held(
 
 def _held_biases(sources: Sources, truth: Truth, level: float) -> Held | None:
     """Of the contexts but the reference; None where nothing is known, or nothing can be held."""
-    table = sources.model.position_bias(level=level)
+    table = sources.model.click_table(level=level)
     low, high = (table[f"relative_{end}"].to_numpy(float) for end in ("low", "high"))
     true = truth.bias_at(sources.fitted.contexts)
     true = true / true[sources.fitted.anchor or 0]

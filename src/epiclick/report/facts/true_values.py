@@ -7,11 +7,13 @@ import numpy as np
 
 from epiclick.comparison.compare import read_slots
 from epiclick.comparison.result import Comparison
+from epiclick.comparison.slots import Slots
 from epiclick.comparison.traffic import traffic_of
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import FeatureTable
 from epiclick.pbm import PositionBasedModel
 from epiclick.report.facts.truth import Truth
+from epiclick.simulate.examination import has_positions_alone
 
 
 def true_values(
@@ -29,11 +31,20 @@ def true_values(
     fitted = model.fitted_
     traffic = None if clicks is None else traffic_of(fitted, clicks)
     _, slots = read_slots(fitted, rankings, features, clicks, traffic, **how)
-    bias = truth.bias_at(fitted.contexts)[slots.context]
+    if not has_positions_alone(fitted.contexts):
+        return dict.fromkeys(rankings, float("nan"))
     relevance = truth.relevance_of(slots.query_id, slots.doc_id)
-    value = slots.weight * slots.reach * bias * relevance  # (slots,)
+    chance = truth.click_chances(_pages(slots), slots.position, relevance)
+    value = slots.weight * slots.reach * chance  # (slots,)
     sums = np.bincount(slots.ranker, value, len(rankings))
     return dict(zip(rankings, sums.tolist(), strict=True))
+
+
+def _pages(slots: Slots) -> np.ndarray:
+    """(slots,) number of each slot's list; lists follow each other from the top to the bottom."""
+    query = slots.query_id.dictionary_encode().indices.to_numpy()
+    starts = (np.diff(slots.ranker) != 0) | (np.diff(query) != 0) | (np.diff(slots.position) <= 0)
+    return np.cumsum(np.concatenate([[False], starts]))
 
 
 def words(found: Comparison, true: Mapping[str, float]) -> str:

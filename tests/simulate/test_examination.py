@@ -1,0 +1,69 @@
+"""The true examination of a world's contexts, as models with other contexts are held against it."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from epiclick.simulate.examination import examination_at, examination_table
+from epiclick.simulate.world import World, simulate
+
+THETA = np.array([0.9, 0.6, 0.4])
+NAN = np.nan
+
+
+def test_position_bias_is_all_there_is_without_history():
+    for users in ("pbm", "cascade", "trust", "personal"):
+        table = examination_table(users, THETA)
+        assert table.to_pydict() == {"position": [1, 2, 3], "theta": THETA.tolist()}
+
+
+def test_users_look_further_right_after_a_click():
+    table = examination_table("ubm", THETA)
+    assert table.column_names == ["position", "last_click", "theta"]
+    found = {(row["position"], row["last_click"]): row["theta"] for row in table.to_pylist()}
+    assert found == pytest.approx(
+        {
+            (1, 0): 0.9,
+            (2, 0): 0.6,
+            (2, 1): 0.6 ** (1 / 2),
+            (3, 0): 0.4,
+            (3, 1): 0.4 ** (2 / 3),
+            (3, 2): 0.4 ** (1 / 2),
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("users", "contexts", "expected"),
+    [
+        ("pbm", {"position": [3, 1, 4]}, [0.4, 0.9, NAN]),
+        # what happened above does not matter to these users
+        ("pbm", {"position": [3, 2], "last_click": [2, 0]}, [0.4, 0.6]),
+        ("ubm", {"position": [3, 2, 3], "last_click": [2, 0, 3]}, [0.4**0.5, 0.6, NAN]),
+        # positions alone do not say how likely these look there, but at the first
+        ("ubm", {"position": [1, 2, 3]}, [0.9, NAN, NAN]),
+        ("pbm", {"position": [1], "device": ["phone"]}, [NAN]),
+        ("ubm", {"device": ["phone"], "position": [1], "last_click": [0]}, [NAN]),
+        ("pbm", {"position": ["1", "2"]}, [NAN, NAN]),
+        ("pbm", {"device": ["phone"]}, [NAN]),
+    ],
+)
+def test_contexts_of_models_are_found_in_the_world(users, contexts, expected):
+    found = examination_at(examination_table(users, THETA), pa.table(contexts))
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_world_with_history_is_stored_with_its_truth(small_settings, tmp_path):
+    world = simulate(**{**small_settings, "pages": 500}, users="ubm")
+    np.testing.assert_array_equal(world.click_if_first, world.relevance)
+    world.save(tmp_path / "w")
+    truth = json.loads((tmp_path / "w" / "truth.json").read_text())
+    assert truth["position_bias"] == world.position_bias.tolist()
+    assert truth["examination"] == world.examination.to_pylist()
+    loaded = World.load(tmp_path / "w")
+    assert loaded.examination.equals(world.examination)
+    assert loaded.log.equals(world.log)
+    simulate(**{**small_settings, "pages": 500}).save(tmp_path / "plain")
+    assert "examination" not in json.loads((tmp_path / "plain" / "truth.json").read_text())
