@@ -8,7 +8,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from epiclick.click_models.registry import CLICK_MODELS
+from epiclick.click_models.registry import HOMES
 
 if TYPE_CHECKING:
     from epiclick.beta import Beta as Beta
@@ -41,7 +41,7 @@ _HOME = {
     "read_log": "epiclick.data.readers",
     "InputError": "epiclick.errors",
     "InputWarning": "epiclick.errors",
-    **{entry.public: "epiclick.pbm" for entry in CLICK_MODELS.values()},
+    **{home.public: "epiclick.pbm" for home in HOMES.values()},
     "PointwisePBM": "epiclick.pbm",
     "load": "epiclick.pbm",
     "World": "epiclick.simulate.world",

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from epiclick.arguments import check_choice, check_level, check_path, check_whole, shown
-from epiclick.click_models.registry import CLICK_MODELS, click_model
+from epiclick.click_models.registry import HOMES, click_model
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import read_features
 from epiclick.data.given_counts import check_counts, counts_of
@@ -167,12 +167,6 @@ class PositionBasedModel(Parametrised, ABC):
         if level is not None:
             check_level("level", level)
         return self.level if level is None else level, kind
-
-    def click_table(
-        self, kind: BiasKind | None = None, *, level: float | None = None
-    ) -> pd.DataFrame:
-        """The click model's parameters by context, as `position_bias` gives them."""
-        return self.position_bias(kind, level=level)
 
     def relevance(self, features: Any = None, *, above: float | None = None) -> pd.DataFrame:
         """query_id, doc_id, mean, low, high, alpha, beta of items, from their features alone.
@@ -438,7 +432,7 @@ def _epistemic(name: str, public: str) -> type[EpistemicModel]:
 
 
 EPISTEMIC: dict[str, type[EpistemicModel]] = {
-    name: _epistemic(name, entry.public) for name, entry in CLICK_MODELS.items()
+    name: _epistemic(name, home.public) for name, home in HOMES.items()
 }
 """The public classes by click model."""
 

@@ -1,6 +1,6 @@
-"""The click models by name. A new one is a line here; it is loaded when it is first used."""
+"""The click models by name. A new one is a line in `HOMES`; it is loaded when it is first used."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,28 +11,47 @@ if TYPE_CHECKING:
     from epiclick.click_models.base import ClickModel
 
 
-class Entry(NamedTuple):
+class Home(NamedTuple):
     """Where a click model is found, and the public class that fits it."""
 
-    home: str
+    module: str
     name: str
     public: str
 
 
-CLICK_MODELS: Mapping[str, Entry] = {
-    "pbm": Entry("epiclick.click_models.pbm", "PositionBased", "EpistemicPBM"),
-    "ubm": Entry("epiclick.click_models.ubm", "UserBrowsing", "EpistemicUBM"),
+HOMES: Mapping[str, Home] = {
+    "pbm": Home("epiclick.click_models.pbm", "PositionBased", "EpistemicPBM"),
+    "ubm": Home("epiclick.click_models.ubm", "UserBrowsing", "EpistemicUBM"),
 }
 
 
-@cache
+class _ClickModels(Mapping[str, "ClickModel"]):
+    """The click models, each loaded when it is first asked for, and always the same object."""
+
+    def __getitem__(self, name: str) -> "ClickModel":
+        return _load(HOMES[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(HOMES)
+
+    def __len__(self) -> int:
+        return len(HOMES)
+
+
+CLICK_MODELS: Mapping[str, "ClickModel"] = _ClickModels()
+
+
 def click_model(name: str) -> "ClickModel":
-    """The click model of a name, always the same object; InputError where there is none."""
-    if name not in CLICK_MODELS:
+    """The click model of a name; InputError where there is none."""
+    if name not in HOMES:
         raise InputError(
-            f"click_model must be one of {', '.join(CLICK_MODELS)}, not {name!r}"
-            f"{did_you_mean(str(name), CLICK_MODELS)}"
+            f"click_model must be one of {', '.join(HOMES)}, not {name!r}"
+            f"{did_you_mean(str(name), HOMES)}"
         )
-    entry = CLICK_MODELS[name]
-    found: ClickModel = getattr(import_module(entry.home), entry.name)()
+    return CLICK_MODELS[name]
+
+
+@cache
+def _load(home: Home) -> "ClickModel":
+    found: ClickModel = getattr(import_module(home.module), home.name)()
     return found
