@@ -134,7 +134,7 @@ def slots_by_hand(
         ranker=ranker,
         query_id=pa.array(np.zeros(len(item), int)),
         doc_id=pa.array(item),
-        context=position - 1 if context is None else context,
+        given=position - 1 if context is None else context,
         position=position,
         weight=np.ones(len(item)) if weight is None else weight,
         reach=np.ones(len(item)) if reach is None else reach,

@@ -61,7 +61,7 @@ class Problem:
         found = np.zeros((3, s.ranker.max() + 1, samples))
         for i in range(len(self.item)):
             relevance = zeta[:, self.item[i]]
-            click = s.weight[i] * s.reach[i] * bias[:, s.context[i]] * relevance
+            click = s.weight[i] * s.reach[i] * bias[:, s.given[i]] * relevance
             found[0, s.ranker[i]] += click
             if s.position[i] == 1:
                 found[1, s.ranker[i]] += click
@@ -185,7 +185,7 @@ def test_seen_and_unseen_and_bias_are_each_by_a_loop() -> None:
         for j in range(draws):
             factor = np.zeros((3, FEW.mean.shape[1]))
             for i in range(len(FEW.item)):
-                bias = FEW.bias[j, s.context[i]] if measure < 2 else 1
+                bias = FEW.bias[j, s.given[i]] if measure < 2 else 1
                 factor[s.ranker[i], FEW.item[i]] += weight[measure][i] * bias
             expected[:, j] = factor @ FEW.mean[j]
             by_bias[:, j] = factor @ FEW.mean.mean(axis=0)
@@ -207,7 +207,7 @@ def test_rankers_that_show_the_same_differ_in_no_sample(given: Problem) -> None:
         s,
         **{
             name: np.concatenate([getattr(s, name), getattr(s, name)[own]])
-            for name in ("context", "position", "weight", "reach")
+            for name in ("given", "position", "weight", "reach")
         },
         ranker=np.concatenate([s.ranker, np.full(own.sum(), 3)]),
     )

@@ -149,7 +149,7 @@ class _Coefficients:
         rows, columns, weights = [], [], []
         for number, measure in enumerate(measures):
             rows.append(item * outputs + number * rankers + slots.ranker)
-            columns.append(slots.context if measure.biased else np.full(len(item), contexts))
+            columns.append(slots.given if measure.biased else np.full(len(item), contexts))
             weights.append(measure.weight(slots))
         where = (np.concatenate(rows), np.concatenate(columns))
         shape = (items * outputs, contexts + 1)

@@ -29,7 +29,7 @@ def true_values(
     fitted = model.fitted_
     traffic = None if clicks is None else traffic_of(fitted, clicks)
     _, slots = read_slots(fitted, rankings, features, clicks, traffic, **how)
-    bias = truth.bias_at(fitted.contexts)[slots.context]
+    bias = truth.bias_at(fitted.contexts)[slots.given]
     relevance = truth.relevance_of(slots.query_id, slots.doc_id)
     value = slots.weight * slots.reach * bias * relevance  # (slots,)
     sums = np.bincount(slots.ranker, value, len(rankings))
