@@ -9,7 +9,7 @@ import numpy as np
 from epiclick.data.counts import ClickCounts
 from epiclick.data.matching import is_among
 from epiclick.data.page_weights import PageWeights
-from epiclick.evaluation.baselines import BASELINES
+from epiclick.evaluation.baselines import BASELINES, kept_rates
 from epiclick.evaluation.clicks import ClickScores, score_clicks
 from epiclick.evaluation.fit_check import FitCheck, chi2_per_df
 from epiclick.evaluation.joint import JointScores, joint_log_likelihood
@@ -17,7 +17,6 @@ from epiclick.models.fitted import FittedPBM
 from epiclick.models.prediction import (
     bias_at,
     click_probabilities,
-    contexts_of,
     draw_bias,
     relevance_before,
 )
@@ -124,11 +123,5 @@ def _baselines(
         for name, rule in BASELINES.items():
             yield name, score_clicks(counts, rule(train, counts), pages)
         return
-    rates = fitted.training.checks["by_context"]
-    displays, clicks = (np.array(rates[name], float) for name in ("displays", "clicks"))
-    overall = clicks.sum() / displays.sum()
-    yield "overall", score_clicks(counts, np.full(len(counts.pair), overall), pages)
-    index = contexts_of(fitted, counts.contexts, warn=False)
-    smoothed = (clicks + overall) / (displays + 1)
-    rate = np.where(index < 0, overall, smoothed[index])
-    yield "by_context", score_clicks(counts, rate[counts.context], pages)
+    for name, rate in kept_rates(fitted, counts).items():
+        yield name, score_clicks(counts, rate, pages)

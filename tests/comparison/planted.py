@@ -132,9 +132,10 @@ def slots_by_hand(
     rankers = ranker.max() + 1
     return Slots(
         ranker=ranker,
+        page=np.cumsum(np.r_[0, (np.diff(ranker) != 0) | (np.diff(position) <= 0)]),
         query_id=pa.array(np.zeros(len(item), int)),
         doc_id=pa.array(item),
-        context=position - 1 if context is None else context,
+        given=position - 1 if context is None else context,
         position=position,
         weight=np.ones(len(item)) if weight is None else weight,
         reach=np.ones(len(item)) if reach is None else reach,

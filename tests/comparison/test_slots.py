@@ -157,12 +157,12 @@ def test_devices_are_lists_of_their_own() -> None:
     assert slots.queries == 1
     assert "2 queries by device that all rankers have; 2 others were left out" in slots.notes[0]
     for ranker, doc, context, weight in zip(
-        slots.ranker, slots.doc_id.to_pylist(), slots.context, slots.weight, strict=True
+        slots.ranker, slots.doc_id.to_pylist(), slots.given, slots.weight, strict=True
     ):
         device = fitted.contexts["device"][int(context)].as_py()
         assert weight == pytest.approx({"phone": 6 / 8, "tv": 2 / 8}[device])
         assert doc in [BY_DEVICE, other][ranker][device, 2]
-    np.testing.assert_array_equal(slots.reach, traffic.reach[slots.context])
+    np.testing.assert_array_equal(slots.reach, traffic.reach[slots.given])
 
 
 def test_contexts_the_model_does_not_know_are_refused() -> None:
@@ -184,8 +184,8 @@ def test_deeper_positions_are_refused_or_taken_as_the_last() -> None:
     assert "--extrapolate" in message
     slots = slots_of(planted(), both(new, old), TRAFFIC, extrapolate=True)
     assert slots.position.tolist() == [1, 2, 3, 4, 5, 6, 1, 2]
-    assert slots.context.tolist() == [0, 1, 2, 3, 3, 3, 0, 1]
-    np.testing.assert_array_equal(slots.reach, TRAFFIC.reach[slots.context])
+    assert slots.given.tolist() == [0, 1, 2, 3, 3, 3, 0, 1]
+    np.testing.assert_array_equal(slots.reach, TRAFFIC.reach[slots.given])
     (note,) = slots.notes
     assert "'new': 2 slots are deeper than position 4" in note
     assert slots_of(planted(), both(old, old), TRAFFIC, extrapolate=True).notes == ()
@@ -195,7 +195,7 @@ def test_deeper_positions_of_a_device_are_taken_as_its_own_last() -> None:
     lists = {("tv", 2): [20, 21, 22, 23, 24], ("phone", 2): [20]}
     rankings = [ranking(lists, "new", ("device", "query_id"), DEVICE)]
     slots = slots_of(planted(devices=True), rankings, None, extrapolate=True)
-    by_doc = dict(zip(slots.doc_id.to_pylist(), slots.context.tolist(), strict=True))
+    by_doc = dict(zip(slots.doc_id.to_pylist(), slots.given.tolist(), strict=True))
     assert by_doc[24] == by_doc[23] == 2 * DEPTH - 1
     # a device that the model does not know has no last position
     lists = {("watch", 2): [20, 21, 22, 23, 24]}

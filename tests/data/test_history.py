@@ -197,7 +197,7 @@ def test_files_of_counts_keep_the_history(tmp_path):
     assert both.to_table().equals(read_log(log, options=options).to_table())
     assert read_log(tmp_path).history == ("last_click",)
     read_log(first, context=GIVEN).to_parquet(tmp_path / "c.parquet")
-    with pytest.raises(InputError, match="counted with click_model pbm.*read with ubm"):
+    with pytest.raises(InputError, match=r"counted with click_model pbm.*read with ubm"):
         read_log(tmp_path / "c.parquet", click_model="ubm")
     with pytest.raises(InputError, match="one click model"):
         read_log(tmp_path)
@@ -205,7 +205,7 @@ def test_files_of_counts_keep_the_history(tmp_path):
 
 def test_a_log_s_own_column_of_that_name_is_refused():
     log = random_log(13).assign(Last_Click=0)
-    with pytest.raises(InputError, match="log has a column Last_Click.*Rename"):
+    with pytest.raises(InputError, match=r"log has a column Last_Click.*Rename"):
         read_log(log, click_model="ubm")
     own = log.rename(columns={"Last_Click": "last_click"})
     plain = read_log(own, context=["position", "last_click"])

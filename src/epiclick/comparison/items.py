@@ -13,7 +13,7 @@ from epiclick.data.features import FeatureTable
 from epiclick.data.matching import locate_rows
 from epiclick.errors import InputError
 from epiclick.models.averaging import networks_of, relevance_by, total_moments
-from epiclick.models.fitted import FittedPBM
+from epiclick.models.fitted import FittedPBM, given_of
 from epiclick.models.parameters import Parameters
 from epiclick.models.prediction import relevance_of_rows
 from epiclick.models.relevance import exposure
@@ -161,7 +161,7 @@ def _of_population(
         rows = rng.choice(len(items.features), min(POPULATION, len(items.features)), replace=False)
         alpha, beta = next(relevance_of_rows(fitted, networks, items.features, np.sort(rows)))
     else:
-        never_shown = exposure(np.zeros((1, len(fitted.contexts))))
+        never_shown = exposure(np.zeros((1, len(given_of(fitted)[0]))))
         alpha, beta = relevance_by(fitted, networks, never_shown)
     means, variances = _beta_moments(fitted, alpha, beta, len(draws))
     mean, variance = total_moments(means.T, variances.T)  # over the population, by draw

@@ -11,7 +11,7 @@ from epiclick.comparison.traffic import Traffic
 from epiclick.data.arrays import distinct
 from epiclick.data.matching import locate_rows
 from epiclick.errors import InputError, Problem
-from epiclick.models.fitted import FittedPBM
+from epiclick.models.fitted import FittedPBM, given_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,9 +20,10 @@ class Slots:
 
     Attributes:
         ranker: number of the ranker.
+        page: number of the list; slots of a list follow each other from the top to the bottom.
         query_id: the query.
         doc_id: the item.
-        context: index of the context among the model's.
+        given: index of the given context among the model's (`given_of`).
         position: where it is.
         weight: share of the pages that the slot's list stands for; those of a ranker's lists add up
             to 1.
@@ -33,9 +34,10 @@ class Slots:
     """
 
     ranker: np.ndarray
+    page: np.ndarray
     query_id: pa.Array
     doc_id: pa.Array
-    context: np.ndarray
+    given: np.ndarray
     position: np.ndarray
     weight: np.ndarray
     reach: np.ndarray
@@ -64,16 +66,18 @@ def slots_of(
     contexts, notes = _contexts(fitted, rankings, extrapolate=extrapolate)
     weights, kept = _list_weights(fitted, rankings, None if uniform else traffic)
     notes += kept
-    reach = np.ones(len(fitted.contexts)) if traffic is None else traffic.reach
+    reach = np.ones(len(given_of(fitted)[0])) if traffic is None else traffic.reach
     parts = []
-    for number, (ranking, context, weight) in enumerate(
-        zip(rankings, contexts, weights, strict=True)
-    ):
+    for number, (ranking, own, weight) in enumerate(zip(rankings, contexts, weights, strict=True)):
         rows = np.flatnonzero(weight[ranking.page] > 0)
-        parts.append((number, ranking, rows, context[rows], weight[ranking.page[rows]]))
+        parts.append((number, ranking, rows, own[rows], weight[ranking.page[rows]]))
+    ends = np.cumsum([0, *(ranking.lists for ranking in rankings)])
+    page = [
+        end + ranking.page[rows] for end, (_, ranking, rows, _, _) in zip(ends, parts, strict=False)
+    ]
     position = [np.asarray(ranking.contexts["position"])[rows] for _, ranking, rows, _, _ in parts]
-    context = np.concatenate([each[3] for each in parts])
-    if not reach[context].any():
+    given = np.concatenate([each[3] for each in parts])
+    if not reach[given].any():
         raise InputError(
             "the log displays none of the positions that the rankings fill, so that nothing they "
             "show would be seen: is it the log of these pages?"
@@ -81,12 +85,13 @@ def slots_of(
     query_id = pa.concat_arrays([r.query_id.take(pa.array(rows)) for _, r, rows, _, _ in parts])
     return Slots(
         ranker=np.concatenate([np.full(len(each[2]), each[0]) for each in parts]),
+        page=np.concatenate(page),
         query_id=query_id,
         doc_id=pa.concat_arrays([r.doc_id.take(pa.array(rows)) for _, r, rows, _, _ in parts]),
-        context=context,
+        given=given,
         position=np.concatenate(position),
         weight=np.concatenate([each[4] for each in parts]),
-        reach=reach[context],
+        reach=reach[given],
         lists=np.array([np.count_nonzero(weight) for weight in weights]),
         queries=len(query_id.unique()),
         notes=tuple(notes),
@@ -96,11 +101,12 @@ def slots_of(
 def _contexts(
     fitted: FittedPBM, rankings: Sequence[Ranking], *, extrapolate: bool
 ) -> tuple[list[np.ndarray], list[str]]:
-    """Index of each slot's context among the model's, ranker by ranker, and what was assumed."""
-    names = fitted.contexts.column_names
+    """Index of each slot's given context among the model's, and what was assumed."""
+    contexts = given_of(fitted)[0]
+    names = contexts.column_names
     others = [name for name in names if name != "position"]
-    known = {name: fitted.contexts[name] for name in names}
-    depth = int(np.max(np.asarray(fitted.contexts["position"])))
+    known = {name: contexts[name] for name in names}
+    depth = int(np.max(np.asarray(contexts["position"])))
     found, notes, problems = [], [], []
     for ranking in rankings:
         index = locate_rows({name: ranking.contexts[name] for name in names}, known)
@@ -149,7 +155,7 @@ def _list_weights(
     fitted: FittedPBM, rankings: Sequence[Ranking], traffic: Traffic | None
 ) -> tuple[list[np.ndarray], list[str]]:
     """(lists,) weight of each ranker's lists, 0 for those left out; and what was left out."""
-    others = [name for name in fitted.contexts.column_names if name != "position"]
+    others = [name for name in given_of(fitted)[0].column_names if name != "position"]
     tables = []
     for ranking in rankings:
         first = pa.array(np.flatnonzero(np.diff(ranking.page, prepend=-1)))

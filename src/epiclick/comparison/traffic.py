@@ -8,18 +8,20 @@ import pyarrow as pa
 
 from epiclick.data.arrays import distinct
 from epiclick.data.counts import ClickCounts
-from epiclick.models.fitted import FittedPBM
-from epiclick.models.prediction import contexts_of
+from epiclick.models.fitted import FittedPBM, given_of
+from epiclick.models.prediction import given_contexts_of
 
 
 @dataclass(frozen=True, eq=False)
 class Traffic:
     """Pages of a log, by what lists are told apart by: the query, and contexts but the position.
 
+    Contexts are given ones: what was clicked above a slot decides neither pages nor reach.
+
     Attributes:
         keys: query_id and those contexts, a row for each kind of list.
         pages: (kinds,) pages of each.
-        reach: (model's contexts,) share of the pages of its kind that displayed each context.
+        reach: (model's given contexts,) share of the pages of its kind that displayed each context.
     """
 
     keys: pa.Table
@@ -38,7 +40,8 @@ def traffic_of(fitted: FittedPBM, counts: ClickCounts) -> Traffic:
     A page shows one item at a position, so that a query has as many pages as displays at the
     position that it displays most often.
     """
-    index = contexts_of(fitted, counts.contexts, warn=False)
+    counts = counts.by_given()
+    index = given_contexts_of(fitted, counts.contexts)
     kinds, kind = kinds_of(counts.contexts)
     contexts, queries = len(counts.contexts), counts.num_queries
     query = counts.query[counts.pair]
@@ -56,7 +59,7 @@ def traffic_of(fitted: FittedPBM, counts: ClickCounts) -> Traffic:
         name: kinds[name].combine_chunks().take(pa.array(column)) for name in kinds.column_names
     }
     share = displays.sum(axis=0) / np.maximum(pages.sum(axis=0)[kind], 1)
-    reach = np.zeros(len(fitted.contexts))
+    reach = np.zeros(len(given_of(fitted)[0]))
     reach[index[index >= 0]] = share[index >= 0]
     return Traffic(pa.table(keys), pages[row, column], reach)
 

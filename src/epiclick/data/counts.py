@@ -152,6 +152,16 @@ class ClickCounts:
             options=replace(self.options, click_model="pbm"),
         )
 
+    def over_given(self, amounts: np.ndarray) -> np.ndarray:
+        """(pairs, contexts) amounts added up to (pairs, given contexts)."""
+        if not self.history:
+            return amounts
+        contexts, index = self.given
+        total = np.zeros((len(amounts), len(contexts)), amounts.dtype)
+        for context, given in enumerate(index):
+            total[:, given] += amounts[:, context]
+        return total
+
     # Views
 
     def by_context(self) -> pd.DataFrame:

@@ -14,6 +14,8 @@ import numpy as np
 
 from epiclick.data.counts import ClickCounts
 from epiclick.data.matching import locate_rows
+from epiclick.models.fitted import FittedPBM, given_of
+from epiclick.models.prediction import given_contexts_of
 
 EXTRA_DISPLAYS = 1.0  # c
 
@@ -24,13 +26,14 @@ def overall_rate(train: ClickCounts, test: ClickCounts) -> np.ndarray:
 
 
 def rate_by_context(train: ClickCounts, test: ClickCounts) -> np.ndarray:
-    """(entries of test,) the click rate of the entry's context (rank)."""
+    """(entries of test,) the click rate of the entry's given context (rank)."""
+    train, (given, index) = train.by_given(), test.given
     names = train.contexts.column_names
     row = locate_rows(
-        {name: test.contexts[name] for name in names},
+        {name: given[name] for name in names},
         {name: train.contexts[name] for name in names},
     )
-    return _smoothed(train, train.context, len(train.contexts), row)[test.context]
+    return _smoothed(train, train.context, len(train.contexts), row)[index[test.context]]
 
 
 def rate_by_document(train: ClickCounts, test: ClickCounts) -> np.ndarray:
@@ -40,6 +43,21 @@ def rate_by_document(train: ClickCounts, test: ClickCounts) -> np.ndarray:
         {"query_id": train.query_id, "doc_id": train.doc_id},
     )
     return _smoothed(train, train.pair, len(train), row)[test.pair]
+
+
+def kept_rates(fitted: FittedPBM, test: ClickCounts) -> dict[str, np.ndarray]:
+    """(entries of test,) the click rates that a model keeps of its own log, by name of the rule."""
+    kept, (_, index) = fitted.training.checks["by_context"], given_of(fitted)
+    displays, clicks = (np.bincount(index, kept[name]) for name in ("displays", "clicks"))
+    overall = clicks.sum() / displays.sum()
+    given, place = test.given
+    row = given_contexts_of(fitted, given)
+    smoothed = (clicks + EXTRA_DISPLAYS * overall) / (displays + EXTRA_DISPLAYS)
+    rate = np.where(row < 0, overall, smoothed[row])
+    return {
+        "overall": np.full(len(test.pair), overall),
+        "by_context": rate[place[test.context]],
+    }
 
 
 Baseline = Callable[[ClickCounts, ClickCounts], np.ndarray]

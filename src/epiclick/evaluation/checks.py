@@ -9,8 +9,8 @@ import numpy as np
 from epiclick.data.counts import ClickCounts
 from epiclick.data.robots import suspicious_pages
 from epiclick.evaluation.fit_check import FitCheck, chi2_per_df
-from epiclick.evaluation.randomised import compare_randomised
-from epiclick.models.fitted import FittedPBM
+from epiclick.evaluation.randomised import NOT_COMPARED, compare_randomised
+from epiclick.models.fitted import FittedPBM, history_of
 from epiclick.models.prediction import mean_bias
 from epiclick.models.uncertainty import ParameterPosterior
 from epiclick.posterior.anchor import Moved, moved_words
@@ -110,7 +110,9 @@ def check_fit(
             "gradient": fitted.posterior.gradient,
             "by_position": narrowed.to_records(),
         }
-    if randomised is not None:
+    if randomised is not None and history_of(fitted):
+        words.append(NOT_COMPARED)
+    elif randomised is not None:
         compared = compare_randomised(fitted, randomised, level, bound)
         records["identifiability"]["randomised"] = compared.to_dict()
         words += compared.words()

@@ -28,8 +28,9 @@ class ClickScores:
         display_log_likelihood: mean log-probability of what happened at a display.
         pair_log_likelihood: the same a (query, doc) pair.
         page_log_likelihood: mean within a page, then over pages; None where pages are unknown.
-        perplexity: mean over the contexts ("ranks") that were displayed.
-        by_context: context columns, displays, clicks, observed, predicted, perplexity; a row each.
+        perplexity: mean over the given contexts ("ranks") that were displayed.
+        by_context: given context columns, displays, clicks, observed, predicted, perplexity; a row
+            each.
     """
 
     display_log_likelihood: float
@@ -99,12 +100,12 @@ def score_clicks(
 
 
 def _by_context(counts: ClickCounts, p: np.ndarray, log_probability: np.ndarray) -> pd.DataFrame:
-    size = len(counts.contexts)
-    table = counts.contexts.to_pandas()
-    displays = np.bincount(counts.context, counts.displays, size)
-    clicks = np.bincount(counts.context, counts.clicks, size)
-    expected = np.bincount(counts.context, counts.displays * p, size)
-    log_sum = np.bincount(counts.context, log_probability, size)
+    given, index = counts.given
+    size, table, context = len(given), given.to_pandas(), index[counts.context]
+    displays = np.bincount(context, counts.displays, size)
+    clicks = np.bincount(context, counts.clicks, size)
+    expected = np.bincount(context, counts.displays * p, size)
+    log_sum = np.bincount(context, log_probability, size)
     shown = np.where(displays > 0, displays, np.nan)
     table["displays"], table["clicks"] = displays.astype(np.int64), clicks.astype(np.int64)
     table["observed"] = clicks / shown

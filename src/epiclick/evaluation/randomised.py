@@ -22,7 +22,8 @@ import pyarrow as pa
 from scipy import stats
 
 from epiclick.data.counts import ClickCounts
-from epiclick.models.fitted import FittedPBM
+from epiclick.errors import InputError
+from epiclick.models.fitted import FittedPBM, history_of
 from epiclick.models.position import PointLookup, position_points
 from epiclick.models.prediction import contexts_of, mean_bias
 from epiclick.models.uncertainty import parameter_draws
@@ -35,6 +36,12 @@ FALSE_ALARMS = 0.01
 """Probability of any disagreement, over all positions, where there is none."""
 
 DRAWS = 4_000
+
+NOT_COMPARED = (
+    "Randomised pages give a bias by position, which this click model does not have: how often a "
+    "position is looked at depends on the last click above it. They can be compared with the "
+    "position-based model (--click-model pbm) alone."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +132,11 @@ def compare_randomised(
 
     Positions are compared within equal values of the other context columns: who has which device,
     say, is not random. A model's bias at its bound, or relative to one, has no interval.
+
+    A model whose contexts have a history has no bias by position alone, and is refused.
     """
+    if history_of(fitted):
+        raise InputError(NOT_COMPARED)
     index = contexts_of(fitted, randomised.contexts, warn=False)
     context = index[randomised.context]
     bias, _ = mean_bias(fitted)

@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from epiclick.click_models.base import given_contexts
+from epiclick.click_models.registry import click_model
 from epiclick.data.log import LogOptions
 from epiclick.data.scaler import FeatureScaler
 from epiclick.models.parameters import Parameters
@@ -125,3 +127,13 @@ class FittedPBM:
     training: TrainingSummary
     posterior: ParameterPosterior | None = None
     members: tuple[Parameters, ...] = ()
+
+
+def history_of(fitted: FittedPBM) -> tuple[str, ...]:
+    """The context columns of a model that are outcomes of the page, such as its last click."""
+    return click_model(fitted.options.click_model).history
+
+
+def given_of(fitted: FittedPBM) -> tuple[pa.Table, np.ndarray]:
+    """The given contexts of a model, in order, and (contexts,) which of them each context has."""
+    return given_contexts(fitted.contexts, history_of(fitted))

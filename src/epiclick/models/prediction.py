@@ -13,7 +13,7 @@ from epiclick.data.features import FeatureTable
 from epiclick.data.matching import locate_rows
 from epiclick.errors import InputError, InputWarning, Problem, did_you_mean
 from epiclick.models.averaging import bias_by, networks_of, relevance_by
-from epiclick.models.fitted import FittedPBM, Items
+from epiclick.models.fitted import FittedPBM, Items, given_of, history_of
 from epiclick.models.position import BetaLookup, position_betas, position_points
 from epiclick.models.relevance import exposure
 from epiclick.models.uncertainty import parameter_draws
@@ -40,15 +40,7 @@ def mean_bias(fitted: FittedPBM) -> tuple[np.ndarray, np.ndarray]:
 
 def contexts_of(fitted: FittedPBM, contexts: pa.Table, *, warn: bool = True) -> np.ndarray:
     """Index of each context among the model's; -1 for unknown ones, named in a warning."""
-    names = fitted.contexts.column_names
-    if contexts.column_names != names:
-        raise InputError(
-            f"the model knows contexts by {', '.join(names)}, but the log was counted by "
-            f"{', '.join(contexts.column_names)}; count it with --context {','.join(names)}"
-        )
-    index = locate_rows(
-        {name: contexts[name] for name in names}, {name: fitted.contexts[name] for name in names}
-    )
+    index = _located(fitted, contexts, fitted.contexts)
     if warn and np.any(index < 0):
         rows = contexts.take(np.flatnonzero(index < 0)).to_pylist()
         named = "; ".join(", ".join(f"{k} {v}" for k, v in row.items()) for row in rows[:5])
@@ -60,6 +52,26 @@ def contexts_of(fitted: FittedPBM, contexts: pa.Table, *, warn: bool = True) -> 
             stacklevel=3,
         )
     return index
+
+
+def given_contexts_of(fitted: FittedPBM, given: pa.Table) -> np.ndarray:
+    """Index of each given context among the model's given ones; -1 for unknown ones."""
+    return _located(fitted, given, given_of(fitted)[0])
+
+
+def _located(fitted: FittedPBM, contexts: pa.Table, known: pa.Table) -> np.ndarray:
+    names = known.column_names
+    if contexts.column_names != names:
+        history = history_of(fitted)
+        how = f"--context {','.join(name for name in names if name not in history)}"
+        how += f" --click-model {fitted.options.click_model}" if history else ""
+        raise InputError(
+            f"the model knows contexts by {', '.join(names)}, but the log was counted by "
+            f"{', '.join(contexts.column_names)}; count it with {how}"
+        )
+    return locate_rows(
+        {name: contexts[name] for name in names}, {name: known[name] for name in names}
+    )
 
 
 def bias_at(fitted: FittedPBM, contexts: pa.Table) -> tuple[np.ndarray, np.ndarray]:
@@ -166,11 +178,12 @@ def relevance_of_pairs(
 def _relevance_by_exposure(
     fitted: FittedPBM, networks: Sequence[Layers], counts: ClickCounts
 ) -> tuple[np.ndarray, np.ndarray]:
-    known = contexts_of(fitted, counts.contexts, warn=False)
+    counts = counts.by_given()
+    known, size = given_contexts_of(fitted, counts.contexts), len(given_of(fitted)[0])
     alpha, beta = (np.empty((len(networks), len(counts))) for _ in range(2))
     for start in range(0, len(counts), CHUNK):
         pairs = np.arange(start, min(start + CHUNK, len(counts)))
-        displays = np.zeros((len(pairs), len(fitted.contexts)))
+        displays = np.zeros((len(pairs), size))
         displays[:, known[known >= 0]] = counts.dense(pairs)[0][:, known >= 0]
         alpha[:, pairs], beta[:, pairs] = relevance_by(fitted, networks, exposure(displays))
     return alpha, beta

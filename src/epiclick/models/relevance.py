@@ -56,9 +56,9 @@ def init_relevance(
     return wide_last(layers) if wide else layers
 
 
-def init_exposure(contexts: int, *, outputs: int, mean: float) -> Layers[np.ndarray]:
+def init_exposure(given: int, *, outputs: int, mean: float) -> Layers[np.ndarray]:
     """The first layer for pairs without features: one Beta for all."""
-    return ((np.zeros((contexts, outputs), np.float32), _first_bias(mean)[:outputs]),)
+    return ((np.zeros((given, outputs), np.float32), _first_bias(mean)[:outputs]),)
 
 
 def _first_bias(mean: float) -> np.ndarray:
@@ -66,7 +66,9 @@ def _first_bias(mean: float) -> np.ndarray:
 
 
 def exposure(displays: np.ndarray) -> np.ndarray:
-    """Share of a pair's displays in each context, (pairs, contexts) float32.
+    """Share of a pair's displays in each given context, (pairs, given contexts) float32.
+
+    Given ones alone: by contexts with a history, shares would tell the clicks to the prior.
 
     A pair that was never shown counts as shown in all alike: shares of 0 are beyond anything that a
     network has learned from.

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from epiclick.errors import InputError, Problem
 from epiclick.models.arrays import ITEM_NUMBERS, POSTERIOR_ARRAYS
-from epiclick.models.fitted import FeatureSpec, FittedPBM, Items
+from epiclick.models.fitted import FeatureSpec, FittedPBM, Items, given_of, history_of
 from epiclick.models.parameters import Parameters, to_arrays
 from epiclick.models.position import BetaLookup, PointLookup
 from epiclick.models.uncertainty import ParameterPosterior
@@ -32,6 +32,9 @@ def check_sound(fitted: FittedPBM, source: str, remedy: str) -> None:
 
 def _problems(fitted: FittedPBM) -> Iterator[Problem]:
     contexts = len(fitted.contexts)
+    if lost := [name for name in history_of(fitted) if name not in fitted.contexts.column_names]:
+        yield Problem(f"the {fitted.options.click_model} needs contexts by {', '.join(lost)}")
+        return
     if fitted.anchor is not None and not 0 <= fitted.anchor < contexts:
         yield Problem(f"the anchor is context {fitted.anchor}, but there are {contexts}, from 0 on")
     if fitted.features is not None:
@@ -76,11 +79,12 @@ def _feature_problems(features: FeatureSpec) -> Iterator[Problem]:
 def _network_problems(fitted: FittedPBM) -> Iterator[Problem]:
     """Layers take what the one before gives, from the first inputs to the outputs of the kind.
 
-    The first inputs are the features, or without any the shares of displays in each context. The
+    The first inputs are the features, or without any the shares of displays in each given context.
+    The
     last layer may take the units of all others and the first inputs.
     """
     outputs, lookups = KINDS[fitted.kind]
-    width = len(fitted.contexts) if fitted.features is None else len(fitted.features.names)
+    width = len(given_of(fitted)[0]) if fitted.features is None else len(fitted.features.names)
     last, all_units = len(fitted.parameters.layers) - 1, width
     for i, (weight, bias) in enumerate(fitted.parameters.layers):
         if np.ndim(weight) != 2 or np.shape(bias) != np.shape(weight)[1:]:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from epiclick.click_models.registry import click_model
 from epiclick.data.counts import ClickCounts
 from epiclick.errors import InputError
 from epiclick.posterior.identifiability import named
@@ -99,28 +100,39 @@ def _most_looked_at(counts: ClickCounts) -> Anchor:
     From there on the clearest of those that are larger, again and again: an anchor in the end is
     not clearly smaller than any context, and noise of rarely shown ones does not decide.
     """
-    usual = _first_position(counts)
-    if len(counts.contexts) == 1:
+    usual, possible = _first_position(counts), _possible(counts)
+    if len(possible) == 1:
         return Anchor(usual)
     bias, index = unbounded_bias(counts), usual
-    while larger := _clearly_larger(bias, index):
+    while larger := _clearly_larger(bias, index, possible):
         index = max(larger, key=lambda k: larger[k].value / larger[k].error)
     if index == usual:
         return Anchor(usual, ratios=bias)
     return Anchor(index, Moved(usual, float(np.exp(bias.values(usual)[index]))), bias)
 
 
-def _clearly_larger(bias: UnboundedBias, index: int) -> dict[int, LogRatio]:
-    """Contexts with a larger bias than one, by more than noise; each is one chance to be wrong."""
+def _possible(counts: ClickCounts) -> np.ndarray:
+    """Indices of the contexts that may be the anchor, by the click model."""
+    return click_model(counts.options.click_model).anchors(counts.contexts)
+
+
+def _clearly_larger(bias: UnboundedBias, index: int, possible: np.ndarray) -> dict[int, LogRatio]:
+    """Possible contexts with a larger bias than one, by more than noise.
+
+    Each is one chance to be wrong.
+    """
     values = bias.values(index)
-    compared = np.isfinite(values)
+    compared = np.isfinite(values) & np.isin(np.arange(len(values)), possible)
     tail = FALSE_ALARMS / max(int(compared.sum()) - 1, 1)
     found = {int(k): bias.ratio(int(k), index) for k in np.flatnonzero(compared & (values > 0))}
     return {k: ratio for k, ratio in found.items() if ratio.lower(tail) > 0}
 
 
 def _first_position(counts: ClickCounts) -> int:
-    displays = np.bincount(counts.context, counts.displays, len(counts.contexts))
+    possible = _possible(counts)
+    shown = np.bincount(counts.context, counts.displays, len(counts.contexts))
+    displays = np.full(len(shown), -1.0)
+    displays[possible] = shown[possible]
     if "position" not in counts.contexts.column_names:
         return int(np.argmax(displays))
     position = counts.contexts["position"]

@@ -173,7 +173,7 @@ class Density:
         for start in range(0, len(counts), CHUNK):
             pairs = np.arange(start, min(start + CHUNK, len(counts)))
             displays, clicks = counts.dense(pairs)
-            x = exposure(displays) if inputs is None else inputs.take(pairs)
+            x = exposure(counts.over_given(displays)) if inputs is None else inputs.take(pairs)
             missing = CHUNK - len(pairs)
             parts = (x, clicks, displays - clicks)
             yield Chunk(

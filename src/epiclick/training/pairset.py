@@ -42,9 +42,9 @@ class PairSet:
 
     @property
     def width(self) -> int:
-        """Number of inputs of the network: features, or contexts without any."""
+        """Number of inputs of the network: features, or given contexts without any."""
         if self.inputs is None:
-            return len(self.batches.counts.contexts)
+            return len(self.batches.counts.given[0])
         return len(self.inputs.scaler.mean)
 
     @property
@@ -62,7 +62,8 @@ class PairSet:
             if self.inputs is not None:
                 return self.inputs.take(pairs), batch
             parts = [bucket.clicks + bucket.unclicked for bucket in batch.buckets]
-            return exposure(np.concatenate(parts)), batch
+            displays = self.batches.counts.over_given(np.concatenate(parts))
+            return exposure(displays), batch
 
         with ThreadPoolExecutor(1) as background:
             waiting = None

@@ -4,11 +4,12 @@ from typing import Any
 
 import jax
 import numpy as np
+import pyarrow as pa
 
 from epiclick.data.counts import ClickCounts
 from epiclick.data.matching import locate_rows
 from epiclick.errors import InputError
-from epiclick.models.fitted import FittedPBM
+from epiclick.models.fitted import FittedPBM, given_of
 from epiclick.models.parameters import Parameters
 from epiclick.models.prediction import columns_of
 
@@ -28,22 +29,26 @@ def warm_start(init: FittedPBM, start: Parameters, train: ClickCounts) -> Parame
             "the model to start from has other hidden layers or another kind of estimator; use its "
             f"settings: {dict(init.settings)}"
         )
-    names = train.contexts.column_names
+    names, before = train.contexts.column_names, init.options.click_model
+    if before != train.options.click_model:
+        raise InputError(
+            f"the model to start from is a {before}, and the log was counted for a "
+            f"{train.options.click_model}; a start needs one click model"
+        )
     if init.contexts.column_names != names:
         raise InputError(
             f"the model to start from knows contexts by {', '.join(init.contexts.column_names)}, "
             f"the log by {', '.join(names)}"
         )
-    row = locate_rows(
-        *({name: table[name] for name in names} for table in (train.contexts, init.contexts))
-    )
 
-    def moved(old: Any, new: Any) -> np.ndarray:
+    def moved(old: Any, new: Any, row: np.ndarray) -> np.ndarray:
         """Values by context of the old model where it knows them."""
         known = (row >= 0).reshape(-1, *[1] * (np.ndim(new) - 1))
         return np.where(known, np.asarray(old)[row], new)
 
-    position = type(start.position)(*map(moved, init.parameters.position, start.position))
+    row = _located(train.contexts, init.contexts)
+    values = zip(init.parameters.position, start.position, strict=True)
+    position = type(start.position)(*(moved(old, new, row) for old, new in values))
     # the posterior of a model is of a last layer in float64
     layers = tuple(
         (np.asarray(weight, np.float32), np.asarray(bias, np.float32))
@@ -51,8 +56,15 @@ def warm_start(init: FittedPBM, start: Parameters, train: ClickCounts) -> Parame
     )
     if init.features is None:
         ((weight, bias),), ((first, _),) = layers, start.layers
-        layers = ((moved(weight, first), bias),)
+        given = _located(train.given[0], given_of(init)[0])
+        layers = ((moved(weight, first, given), bias),)
     return Parameters(layers, position)
+
+
+def _located(contexts: pa.Table, among: pa.Table) -> np.ndarray:
+    """(contexts,) row of each context in another table, -1 where it has none."""
+    names = contexts.column_names
+    return locate_rows(*({name: table[name] for name in names} for table in (contexts, among)))
 
 
 def _shapes(parameters: Parameters) -> list[tuple[int, ...]]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from epiclick.models.fitted import given_of
 from epiclick.report.facts.contexts import drawn, labels_of
 from epiclick.report.facts.rates import click_rates
 from epiclick.report.facts.sources import Sources
@@ -61,13 +62,16 @@ def glance(sources: Sources) -> Glance:
     """Count the log; without one, what the model keeps of its own."""
     fitted, log = sources.fitted, sources.log
     if log is not None:
+        log = log.by_given()
         table, contexts = log.by_context(), log.contexts
         displays, clicks = table["displays"].to_numpy(), table["clicks"].to_numpy()
         rates = click_rates(log, log.context, len(contexts))
         sizes = (log.num_queries, len(log), log.total_displays, log.total_clicks)
     else:
-        kept, contexts = fitted.training.checks["by_context"], fitted.contexts
-        displays, clicks = (np.array(kept[name], np.int64) for name in ("displays", "clicks"))
+        kept, (contexts, index) = fitted.training.checks["by_context"], given_of(fitted)
+        displays, clicks = (
+            np.bincount(index, kept[name]).astype(np.int64) for name in ("displays", "clicks")
+        )
         rate = clicks / np.where(displays > 0, displays, np.nan)
         rates = np.stack([rate, np.full(len(rate), np.nan), np.full(len(rate), np.nan)])
         training = fitted.training

@@ -70,14 +70,15 @@ def quality(sources: Sources) -> Quality | Absent:
     counts = tested.counts
     chance = click_probabilities(tested.fitted, counts)
     own = score_clicks(counts, chance)
-    rates = click_rates(counts, counts.context, len(counts.contexts))
-    labels, table = labels_of(counts.contexts), own.by_context
+    contexts, index = counts.given
+    rates = click_rates(counts, index[counts.context], len(contexts))
+    labels, table = labels_of(contexts), own.by_context
     shown = [k for k in drawn(table["displays"]) if table["displays"][k]]
     return Quality(
         of=tested.words,
         fair=tested.fair,
         displays=counts.total_displays,
-        context=", ".join(counts.contexts.column_names),
+        context=", ".join(contexts.column_names),
         scores=score_rows(sources, tested, chance),
         rows=tuple(
             FitRow(

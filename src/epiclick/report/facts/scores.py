@@ -9,10 +9,9 @@ import numpy as np
 from scipy.special import xlog1py, xlogy
 
 from epiclick.data.counts import ClickCounts
-from epiclick.evaluation.baselines import BASELINES
+from epiclick.evaluation.baselines import BASELINES, kept_rates
 from epiclick.evaluation.clicks import score_clicks
-from epiclick.models.fitted import FittedPBM
-from epiclick.models.prediction import click_probabilities, contexts_of
+from epiclick.models.prediction import click_probabilities
 from epiclick.report.facts.sources import Sources, Trial
 
 RULES = {
@@ -105,21 +104,8 @@ def _rivals(sources: Sources, tested: Trial) -> Iterator[tuple[str, np.ndarray]]
         fitted = other.fitted_ if tested.fitted.items else replace(other.fitted_, items=None)
         yield Path(name).name, click_probabilities(fitted, counts)
     if tested.train is None:
-        for name, chance in _kept_rates(sources.fitted, tested).items():
+        for name, chance in kept_rates(sources.fitted, counts).items():
             yield RULES[name], chance
         return
     for name, rule in BASELINES.items():
         yield RULES[name], rule(tested.train, counts)
-
-
-def _kept_rates(fitted: FittedPBM, tested: Trial) -> dict[str, np.ndarray]:
-    """(entries,) click rates of the model's own log, overall and by context."""
-    kept, counts = fitted.training.checks["by_context"], tested.counts
-    displays, clicks = (np.array(kept[name], float) for name in ("displays", "clicks"))
-    overall = clicks.sum() / displays.sum()
-    index = contexts_of(fitted, counts.contexts, warn=False)
-    rate = np.where(index < 0, overall, ((clicks + overall) / (displays + 1))[index])
-    return {
-        "overall": np.full(len(counts.pair), overall),
-        "by_context": rate[counts.context],
-    }

@@ -7,7 +7,6 @@ import numpy as np
 
 from epiclick.comparison.compare import read_slots
 from epiclick.comparison.result import Comparison
-from epiclick.comparison.slots import Slots
 from epiclick.comparison.traffic import traffic_of
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import FeatureTable
@@ -34,17 +33,10 @@ def true_values(
     if not has_positions_alone(fitted.contexts):
         return dict.fromkeys(rankings, float("nan"))
     relevance = truth.relevance_of(slots.query_id, slots.doc_id)
-    chance = truth.click_chances(_pages(slots), slots.position, relevance)
+    chance = truth.click_chances(slots.page, slots.position, relevance)
     value = slots.weight * slots.reach * chance  # (slots,)
     sums = np.bincount(slots.ranker, value, len(rankings))
     return dict(zip(rankings, sums.tolist(), strict=True))
-
-
-def _pages(slots: Slots) -> np.ndarray:
-    """(slots,) number of each slot's list; lists follow each other from the top to the bottom."""
-    query = slots.query_id.dictionary_encode().indices.to_numpy()
-    starts = (np.diff(slots.ranker) != 0) | (np.diff(query) != 0) | (np.diff(slots.position) <= 0)
-    return np.cumsum(np.concatenate([[False], starts]))
 
 
 def words(found: Comparison, true: Mapping[str, float]) -> str:
