@@ -8,7 +8,8 @@ import pytest
 
 from epiclick.cli.log_options import NOTHING_GIVEN
 from epiclick.data.log import LogOptions
-from epiclick.pbm import load
+from epiclick.data.readers import read_log
+from epiclick.pbm import EpistemicPBM, load
 
 from .conftest import TRAINING, Done, epiclick
 
@@ -192,6 +193,21 @@ def test_a_note_names_few_of_many_logs(capsys: pytest.CaptureFixture[str]) -> No
         NOTHING_GIVEN.over_saved(saved, logs, quiet=False)
     said = " ".join(capsys.readouterr().err.split())
     assert "all rows of day0.csv, day1.csv, day2.csv and 27 more are read" in said
+
+
+def test_later_logs_are_counted_for_the_model_s_own_click_model(
+    world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    NOTHING_GIVEN.over_saved(LogOptions(click_model="ubm"), ["log.csv"], quiet=False)
+    said = " ".join(capsys.readouterr().err.split())
+    assert "the log is read as the model's own was: click_model ubm" in said
+    counts = read_log(world / "early.parquet", click_model="ubm")
+    EpistemicPBM(epochs=2).fit(counts).save(tmp_path / "model")
+    done = epiclick("evaluate", tmp_path / "model", world / "late.parquet", "--json")
+    late = pd.read_parquet(world / "late.parquet")
+    assert displays(done) == len(late)
+    # scores are by position, whatever was clicked above
+    assert len(done.record["by_position"]) == late["position"].nunique()
 
 
 def test_help_says_which_rows_are_read() -> None:
