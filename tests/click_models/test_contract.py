@@ -1,0 +1,205 @@
+"""All click models hold the contract, and wrong ones do not."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import ModuleType
+from typing import Any
+
+import ibis
+import ibis.expr.types as ir
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from epiclick.click_models.base import ClickModel, Emission, PageStates
+from epiclick.click_models.prior import EffectsPrior, ParameterPrior
+from epiclick.click_models.registry import CLICK_MODELS, click_model
+from epiclick.click_models.ubm import UserBrowsing
+
+from .contract import (
+    ClickModelContract,
+    check_contexts,
+    check_counts,
+    check_draws,
+    check_emission,
+    check_enumeration,
+    check_histories,
+    check_identified,
+    check_prior,
+    check_world,
+    setting,
+)
+
+
+class TestPBM(ClickModelContract):
+    model = click_model("pbm")
+
+
+class TestUBM(ClickModelContract):
+    model = click_model("ubm")
+
+
+def test_every_click_model_is_held_to_it() -> None:
+    held = {each.model.name for each in ClickModelContract.__subclasses__()}
+    assert held == set(CLICK_MODELS)
+
+
+class Forgetful(UserBrowsing):
+    """Forgets the last click at the first item that is not clicked."""
+
+    def states(self, contexts: pa.Table) -> PageStates:
+        right = super().states(contexts)
+        return right._replace(skipped=np.zeros_like(right.skipped))
+
+
+class SeesItself(UserBrowsing):
+    """Takes a display's own click for one above it."""
+
+    def history_columns(self, log: ir.Table) -> Mapping[str, ir.Value]:
+        above = ibis.window(
+            group_by=log.page_id, order_by=log.position, preceding=None, following=0
+        )
+        clicked_at = ibis.ifelse(log.clicked, log.position, ibis.null(log.position.type()))
+        return {"last_click": clicked_at.max().over(above).fill_null(0).cast("int64")}
+
+
+class Unordered(UserBrowsing):
+    """Takes clicks below a display for clicks above it."""
+
+    def history_columns(self, log: ir.Table) -> Mapping[str, ir.Value]:
+        page = ibis.window(group_by=log.page_id)
+        clicked_at = ibis.ifelse(log.clicked, log.position, ibis.null(log.position.type()))
+        return {"last_click": clicked_at.max().over(page).fill_null(0).cast("int64")}
+
+
+class Incomplete(UserBrowsing):
+    """Leaves out the last context."""
+
+    def complete(self, contexts: pa.Table) -> pa.Table:
+        every = super().complete(contexts)
+        return every.slice(0, len(every) - 1)
+
+
+class FivePercentOff(UserBrowsing):
+    """Probabilities that do not add up to 1."""
+
+    def emission(self, parameters: Any, anchor: int | None, xp: ModuleType) -> Emission:
+        right = super().emission(parameters, anchor, xp)
+        return right._replace(attractive=0.95 * right.attractive)
+
+
+class Subtracts(UserBrowsing):
+    """Finds 1 - theta by subtraction."""
+
+    def emission(self, parameters: Any, anchor: int | None, xp: ModuleType) -> Emission:
+        right = super().emission(parameters, anchor, xp)
+        return right._replace(attractive_rest=1 - right.attractive)
+
+
+class FreeAnchor(UserBrowsing):
+    """Says that the anchor's parameter is learned, too."""
+
+    def free(self, contexts: int, anchor: int | None) -> np.ndarray:
+        return np.arange(contexts)
+
+
+class SharedParameter(UserBrowsing):
+    """Two contexts whose parameters count only together."""
+
+    def emission(self, parameters: Any, anchor: int | None, xp: ModuleType) -> Emission:
+        last = len(parameters) - 1
+        both = (parameters[last] + parameters[last - 1]) / 2
+        mixed = xp.where(xp.arange(len(parameters)) >= last - 1, both, parameters)
+        return super().emission(mixed, anchor, xp)
+
+
+class WidePrior(EffectsPrior):
+    """Draws are twice as wide as the density says."""
+
+    def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        return 2 * super().draw(rng, count)
+
+
+class Overdrawn(UserBrowsing):
+    """Has such a prior."""
+
+    def prior(self, contexts: pa.Table, anchor: int | None) -> ParameterPrior:
+        right = super().prior(contexts, anchor)
+        assert isinstance(right, EffectsPrior)
+        return WidePrior(right.groups, right.spreads, right.known_mean, right.known_sd)
+
+
+class OtherWorld(UserBrowsing):
+    """Worlds whose position bias is not the one that was asked for."""
+
+    def world(self, theta: np.ndarray) -> tuple[pa.Table, Emission]:
+        return super().world(theta**2)
+
+
+WRONG: list[tuple[ClickModel, Callable[..., None]]] = [
+    (Forgetful(), check_histories),
+    (Forgetful(), check_enumeration),
+    (SeesItself(), check_contexts),
+    (Unordered(), check_histories),
+    (Unordered(), check_enumeration),
+    (Incomplete(), check_contexts),
+    (FivePercentOff(), check_emission),
+    (FivePercentOff(), check_enumeration),
+    (Subtracts(), check_emission),
+    (FreeAnchor(), check_emission),
+    (SharedParameter(), check_identified),
+    (Overdrawn(), check_prior),
+]
+
+
+@pytest.mark.parametrize(
+    ("model", "check"), WRONG, ids=[f"{type(m).__name__}-{c.__name__}" for m, c in WRONG]
+)
+def test_wrong_models_are_found_out(model: ClickModel, check: Callable[..., None]) -> None:
+    with pytest.raises(AssertionError):
+        check(model, "positions")
+
+
+def test_wrong_worlds_are_found_out() -> None:
+    with pytest.raises(AssertionError):
+        check_world(OtherWorld())
+
+
+def test_draws_and_counts_by_another_machine_are_found_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Samplers are of the house, not of a model: one that forgets is put in their place."""
+    from . import contract
+
+    model = click_model("ubm")
+    forgets = Forgetful().states(setting(model, "positions").contexts)
+    right = contract.draw_clicks
+    monkeypatch.setattr(contract, "draw_clicks", lambda _, *given: right(forgets, *given))
+    with pytest.raises(AssertionError):
+        check_draws(model, "positions")
+    monkeypatch.undo()
+    # contexts that are read with the page upside down have another likelihood
+    read = contract.read_contexts
+
+    def backwards(model: ClickModel, scene: contract.Scene, log: pa.Table) -> pa.Table:
+        position = log["position"]
+        upside_down = log.set_column(
+            log.column_names.index("position"),
+            "position",
+            pa.array(5 - position.to_numpy()),
+        )
+        found = read(model, scene, upside_down)
+        return found.set_column(0, "position", position)
+
+    monkeypatch.setattr(contract, "read_contexts", backwards)
+    with pytest.raises(AssertionError):
+        check_counts(model, "positions")
+
+
+def test_the_wrong_prior_is_wrong_in_its_draws_alone() -> None:
+    prior = Overdrawn().prior(setting(click_model("ubm"), "positions").contexts, 0)
+    assert isinstance(prior, EffectsPrior)
+    right = EffectsPrior.of(prior.groups)
+    x = np.linspace(-1, 1, prior.groups.shape[1])
+    assert prior.log_density(x) == right.log_density(x)
+    assert np.array_equal(replace(prior).gradient(x), right.gradient(x))
