@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from epiclick.click_models.base import Emission
 from epiclick.data.counts import ClickCounts
 from epiclick.data.matching import is_among
 from epiclick.data.page_weights import PageWeights
@@ -100,8 +101,8 @@ def _joint(fitted: FittedPBM, counts: ClickCounts, probability: np.ndarray) -> J
     if fitted.kind == "PointwisePBM":
         total = score_clicks(counts, probability).display_log_likelihood * counts.total_displays
         return JointScores(total, total)
-    theta, rest = draw_bias(fitted, counts.contexts, SAMPLES)
-    return joint_log_likelihood(counts, theta, rest, *relevance_before(fitted, counts))
+    emission = Emission(*draw_bias(fitted, counts.contexts, SAMPLES))
+    return joint_log_likelihood(counts, emission, *relevance_before(fitted, counts))
 
 
 def _by_queries(fitted: FittedPBM, counts: ClickCounts) -> Iterator[tuple[str, ClickCounts]]:

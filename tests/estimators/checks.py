@@ -10,6 +10,8 @@ import jax
 import numpy as np
 from scipy import special, stats
 
+from epiclick.click_models.base import Emission
+
 from .problems import (
     FOUR,
     SAMPLES,
@@ -188,7 +190,7 @@ def check_marginal(package: ModuleType) -> None:
         moved = WEIGHTED.with_parameters(np.r_[values[:8], WEIGHTED.parameters[8:]])
         return float(np.log(given_position(moved, values[8:])) @ WEIGHTED.weights)
 
-    at = np.r_[relevance.alpha, relevance.beta, points.theta]
+    at = np.r_[relevance.alpha, relevance.beta, points.attractive]
     assert at[8] == 1
     expected = numeric_gradient(log_likelihood, at)
     np.testing.assert_allclose(value, log_likelihood(at), rtol=1e-12)
@@ -233,7 +235,7 @@ def check_entropy(package: ModuleType) -> None:
     np.testing.assert_allclose(each, expected, rtol=1e-12)
     relevance, weight = package.Betas(alpha, beta), np.array([2.0, 1.0, 0.0])
     mean = (2 * expected[0] + expected[1]) / 3
-    points = package.Points(np.array([0.5]), np.array([0.5]))
+    points = Emission(np.array([0.5]), np.array([0.5]))
     modified_entropy = jax.jit(package.entropy.modified_entropy)
     value = modified_entropy(relevance, points, weight)
     np.testing.assert_allclose(value, mean, rtol=1e-12)

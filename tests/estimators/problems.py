@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from epiclick import estimators
+from epiclick.click_models.base import Emission
 from epiclick.likelihood.pairs import Bucket, PairBatch
 
 LEAST_WIDTH = 4
@@ -110,7 +111,7 @@ class Problem:
         """The same with position bias at its mean, but for an anchor at 1."""
         rest = self.beta_position / (self.alpha_position + self.beta_position)
         rest[0] = 0.0
-        return package.Betas(self.alpha, self.beta), package.Points(1 - rest, rest)
+        return package.Betas(self.alpha, self.beta), Emission(1 - rest, rest)
 
     def inputs(self, estimator: Any, package: ModuleType = estimators) -> tuple[Any, Any]:
         return (self.points if _is_marginal(estimator) else self.betas)(package)

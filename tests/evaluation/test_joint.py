@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 from scipy.special import betaln, logsumexp
 
+from epiclick.click_models.base import Emission
 from epiclick.data.counts import ClickCounts
 from epiclick.evaluation import joint
 from epiclick.evaluation.joint import joint_log_likelihood
@@ -52,7 +53,7 @@ def test_pair_and_whole_are_means_over_biases_at_different_places(
     each = brute_force(counts, theta, alpha, beta)
     for chunk in (100, 7):
         monkeypatch.setattr(joint, "CHUNK", chunk)
-        scores = joint_log_likelihood(counts, theta, 1 - theta, alpha, beta)
+        scores = joint_log_likelihood(counts, Emission(theta, 1 - theta), alpha, beta)
         pair = (logsumexp(each, axis=0) - np.log(5)).sum()
         assert scores.pair == pytest.approx(pair, abs=1e-5)
         assert scores.whole == pytest.approx(logsumexp(each.sum(axis=1)) - np.log(5), abs=1e-5)

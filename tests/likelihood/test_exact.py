@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.special import betaln
 
+from epiclick.click_models.base import Emission
 from epiclick.likelihood.exact import exact_log_likelihood, exact_posterior
 from epiclick.likelihood.rising import log_binomial
 
@@ -29,7 +30,7 @@ compiled = jax.jit(exact_log_likelihood)
 @jax.jit
 def value_and_gradient(theta, alpha, beta, clicks, unclicked):
     def total(theta, alpha, beta):
-        return exact_log_likelihood(theta, 1 - theta, alpha, beta, clicks, unclicked)[0]
+        return exact_log_likelihood(Emission(theta, 1 - theta), alpha, beta, clicks, unclicked)[0]
 
     return jax.value_and_grad(total, (0, 1, 2))(theta, alpha, beta)
 
@@ -72,7 +73,7 @@ def test_taking_every_position_as_seen_would_be_noticed(oracle) -> None:
         ]
         theta, alpha, beta, clicks = numbers
         unclicked = jnp.asarray(expanded(case.unclicked))
-        value = compiled(theta, jnp.zeros_like(theta), alpha, beta, clicks, unclicked)[0]
+        value = compiled(Emission(theta, jnp.zeros_like(theta)), alpha, beta, clicks, unclicked)[0]
         constant = log_binomial(jnp.asarray(case.displays, float), clicks[0]).sum()
         wrong += abs(float(value + constant) - case.log_likelihood) > 1e-6
     assert wrong > 50
@@ -81,7 +82,7 @@ def test_taking_every_position_as_seen_would_be_noticed(oracle) -> None:
 def test_posterior_moments_agree_with_the_oracle(oracle) -> None:
     for case in [c for c in oracle if c.unclicked.sum() <= 64]:
         weights, first, second = jax.jit(exact_posterior)(
-            jnp.asarray(1 - case.theta),
+            Emission(jnp.asarray(case.theta), jnp.asarray(1 - case.theta)),
             jnp.asarray([case.alpha]),
             jnp.asarray([case.beta]),
             jnp.asarray(case.clicks[None], float),
@@ -115,7 +116,7 @@ def test_values_agree_with_numerical_integration(theta, alpha, beta, data) -> No
     expected, error = quad(integrand, 0, 1, epsabs=0, epsrel=1e-10, limit=200)
     with jax.enable_x64(True):
         value = exact_log_likelihood(
-            jnp.array(theta), 1 - jnp.array(theta), jnp.array([alpha]), jnp.array([beta]),
+            Emission(jnp.array(theta), 1 - jnp.array(theta)), jnp.array([alpha]), jnp.array([beta]),
             jnp.array(clicks[None], float), jnp.array(expanded(unclicked)),
         )  # fmt: skip
         assert float(value[0]) == pytest.approx(np.log(expected), abs=1e-7 + error / expected)
@@ -131,7 +132,7 @@ def batch(seed: int, pairs: int, width: int, contexts: int = 4) -> tuple[jax.Arr
 
 
 def likelihood(theta, alpha, beta, clicks, unclicked):
-    return exact_log_likelihood(theta, 1 - theta, alpha, beta, clicks, unclicked)
+    return exact_log_likelihood(Emission(theta, 1 - theta), alpha, beta, clicks, unclicked)
 
 
 def test_order_of_pairs_and_of_displays_and_padding_change_nothing() -> None:

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from epiclick.click_models.base import Emission
 from epiclick.likelihood.exact import log_unclicked
 from epiclick.likelihood.expansion import expanded_log_unclicked
 
@@ -15,16 +16,21 @@ def problem(seed: int, width: int, pairs: int = 40, samples: int = 3):
     theta[0, 0], theta[-1, 1] = 1, 1e-6
     attractive, beta = 10 ** rng.uniform(-3, 4, (2, pairs))
     unclicked = rng.integers(-1, 4, (pairs, width))
-    return tuple(map(jnp.asarray, (1 - theta, attractive, beta, unclicked)))
+    numbers = map(jnp.asarray, (1 - theta, attractive, beta, unclicked))
+    return tuple(numbers)
+
+
+def skipped(rest) -> Emission:
+    return Emission(1 - rest, rest)
 
 
 @pytest.mark.parametrize("width", [1, 2, 5, 16])
 def test_agrees_with_the_closed_form_under_each_bias(width: int) -> None:
     rest, *others = problem(width, width)
-    many = jax.jit(expanded_log_unclicked)(rest, *others)
+    many = jax.jit(expanded_log_unclicked)(skipped(rest), *others)
     one = jax.jit(log_unclicked)
     for i, bias in enumerate(rest):
-        np.testing.assert_allclose(many[i], one(bias, *others), rtol=1e-11, atol=1e-12)
+        np.testing.assert_allclose(many[i], one(skipped(bias), *others), rtol=1e-11, atol=1e-12)
 
 
 def test_gradients_agree_with_those_of_the_closed_form() -> None:
@@ -32,15 +38,15 @@ def test_gradients_agree_with_those_of_the_closed_form() -> None:
 
     @jax.jit
     def gradient(rest, attractive, beta):
-        return jax.grad(lambda *p: expanded_log_unclicked(*p, unclicked).sum(), argnums=(0, 1, 2))(
-            rest, attractive, beta
-        )
+        return jax.grad(
+            lambda r, *p: expanded_log_unclicked(skipped(r), *p, unclicked).sum(), argnums=(0, 1, 2)
+        )(rest, attractive, beta)
 
     @jax.jit
     def expected(rest, attractive, beta):
-        return jax.grad(lambda r, *p: log_unclicked(r[0], *p, unclicked).sum(), argnums=(0, 1, 2))(
-            rest, attractive, beta
-        )
+        return jax.grad(
+            lambda r, *p: log_unclicked(skipped(r[0]), *p, unclicked).sum(), argnums=(0, 1, 2)
+        )(rest, attractive, beta)
 
     for own, other in zip(
         gradient(rest, attractive, beta), expected(rest, attractive, beta), strict=True
@@ -53,7 +59,9 @@ def test_a_billion_clicks_leave_the_range_of_no_number() -> None:
     unclicked = jnp.asarray([[0] * 16, [1] * 16])
     args = (jnp.asarray([1e9, 1e9]), jnp.asarray([1e-3, 1e-3]), unclicked)
     np.testing.assert_allclose(
-        expanded_log_unclicked(rest, *args)[0], log_unclicked(rest[0], *args), rtol=1e-12
+        expanded_log_unclicked(skipped(rest), *args)[0],
+        log_unclicked(skipped(rest[0]), *args),
+        rtol=1e-12,
     )
 
 
@@ -61,8 +69,8 @@ def test_displays_that_are_missing_change_nothing() -> None:
     rest, attractive, beta, unclicked = problem(3, 5)
     padded = jnp.concatenate([unclicked, jnp.full((40, 4), -1)], axis=1)
     np.testing.assert_allclose(
-        expanded_log_unclicked(rest, attractive, beta, padded),
-        expanded_log_unclicked(rest, attractive, beta, unclicked),
+        expanded_log_unclicked(skipped(rest), attractive, beta, padded),
+        expanded_log_unclicked(skipped(rest), attractive, beta, unclicked),
         rtol=1e-12,
         atol=1e-13,
     )

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
+from epiclick.click_models.base import Emission
 from epiclick.likelihood.quadrature import quadrature_log_likelihood, quadrature_moments
 
 DIGITS = 50
@@ -139,10 +140,12 @@ def by_quadrature(rest, alpha, beta, clicks, unclicked):
     """Value, gradient (theta, alpha, beta), mean and variance."""
 
     def single(rest, alpha, beta):
-        return quadrature_log_likelihood(1 - rest, rest, alpha, beta, clicks, unclicked)[0]
+        return quadrature_log_likelihood(Emission(1 - rest, rest), alpha, beta, clicks, unclicked)[
+            0
+        ]
 
     value, (d_rest, d_alpha, d_beta) = jax.value_and_grad(single, (0, 1, 2))(rest, alpha, beta)
-    moments = quadrature_moments(rest, alpha, beta, clicks, unclicked)
+    moments = quadrature_moments(Emission(1 - rest, rest), alpha, beta, clicks, unclicked)
     return value, jnp.r_[-d_rest, d_alpha, d_beta], *moments
 
 

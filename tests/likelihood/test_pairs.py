@@ -7,6 +7,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import beta as beta_distribution
 
+from epiclick.click_models.base import Emission
 from epiclick.likelihood.pairs import (
     SWITCH_OVER,
     WIDTHS,
@@ -20,7 +21,7 @@ from epiclick.likelihood.rising import log_binomial
 @jax.jit
 def value_and_gradient(theta, alpha, beta, batch):
     def total(theta, alpha, beta):
-        return log_likelihoods(theta[None], 1 - theta[None], alpha, beta, batch)[0]
+        return log_likelihoods(Emission(theta[None], 1 - theta[None]), alpha, beta, batch)[0]
 
     return jax.value_and_grad(total, (0, 1, 2))(theta, alpha, beta)
 
@@ -52,7 +53,7 @@ def test_each_pair_against_an_integral(make_batch) -> None:
     batch = make_batch(displays, clicks)
     order = np.argsort(bucket_of((displays - clicks).sum(axis=1)), kind="stable")
     alpha, beta = jnp.full(12, a), jnp.full(12, b)
-    own = pair_log_likelihoods(theta[None], 1 - theta[None], alpha, beta, batch)[0]
+    own = pair_log_likelihoods(Emission(theta[None], 1 - theta[None]), alpha, beta, batch)[0]
     for row, pair in enumerate(order):
 
         def likelihood(zeta, pair=pair):
@@ -71,7 +72,7 @@ def test_no_jump_where_the_closed_form_gives_way_to_quadrature(make_batch) -> No
     for unclicked in range(SWITCH_OVER - 1, SWITCH_OVER + 3):
         batch = make_batch(np.array([[unclicked + 3]]), np.array([[3]]))
         alpha, beta = jnp.asarray([0.8]), jnp.asarray([2.5])
-        own = float(program(theta, 1 - theta, alpha, beta, batch)[0])
+        own = float(program(Emission(theta, 1 - theta), alpha, beta, batch)[0])
         assert abs(own - _by_recursion(0.9, 0.8, 2.5, 3, unclicked)) < 1e-11
 
 
@@ -97,11 +98,13 @@ def test_weights_count_and_padding_does_not(make_batch) -> None:
     batch = make_batch(displays, clicks)
     rng = np.random.default_rng(2)
     alpha, beta = jnp.asarray(rng.uniform(0.3, 3, (2, 20)))
-    each = pair_log_likelihoods(theta, 1 - theta, alpha, beta, batch)
+    each = pair_log_likelihoods(Emission(theta, 1 - theta), alpha, beta, batch)
     weight = rng.integers(0, 3, 20).astype(float)
     weighted = type(batch)(batch.buckets, weight)
     np.testing.assert_allclose(
-        log_likelihoods(theta, 1 - theta, alpha, beta, weighted), each @ weight, rtol=1e-12
+        log_likelihoods(Emission(theta, 1 - theta), alpha, beta, weighted),
+        each @ weight,
+        rtol=1e-12,
     )
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import betaln
 
+from epiclick.click_models.base import Emission
 from epiclick.likelihood.exact import exact_log_likelihood
 from epiclick.likelihood.quadrature import (
     NODES,
@@ -24,7 +25,12 @@ def gradients(log_likelihood, **options):
 
     def single(theta, alpha, beta, clicks, unclicked):
         return log_likelihood(
-            theta, 1 - theta, alpha[None], beta[None], clicks[None], unclicked[None], **options
+            Emission(theta, 1 - theta),
+            alpha[None],
+            beta[None],
+            clicks[None],
+            unclicked[None],
+            **options,
         )[0]
 
     def joined(*pair):
@@ -87,7 +93,9 @@ def test_a_coarse_rule_would_be_noticed(oracle) -> None:
 
     def single(theta, alpha, beta, *counts):
         shape, counts = (alpha[None], beta[None]), [count[None] for count in counts]
-        return quadrature_log_likelihood(theta, 1 - theta, *shape, *counts, nodes=NODES // 3)[0]
+        return quadrature_log_likelihood(
+            Emission(theta, 1 - theta), *shape, *counts, nodes=NODES // 3
+        )[0]
 
     value = jax.jit(jax.vmap(single))(*columns(oracle))
     assert error(value, reference_values(oracle)) > 100 * VALUE
@@ -95,7 +103,9 @@ def test_a_coarse_rule_would_be_noticed(oracle) -> None:
 
 def test_moments_agree_with_the_oracle(oracle) -> None:
     def single(theta, alpha, beta, clicks, unclicked):
-        return quadrature_moments(1 - theta, alpha[None], beta[None], clicks[None], unclicked[None])
+        return quadrature_moments(
+            Emission(theta, 1 - theta), alpha[None], beta[None], clicks[None], unclicked[None]
+        )
 
     mean, variance = jax.jit(jax.vmap(single))(*columns(oracle))
     np.testing.assert_allclose(mean[:, 0], [case.mean for case in oracle], rtol=1e-8)
@@ -154,7 +164,7 @@ def test_derivatives_agree_with_differences_to_second_order() -> None:
     def total(x):
         bias = jax.nn.sigmoid(x[:3]), jax.nn.sigmoid(-x[:3])
         shape = jnp.exp(x[3:]).reshape(2, 3)
-        return quadrature_log_likelihood(*bias, *shape, clicks, unclicked).sum()
+        return quadrature_log_likelihood(Emission(*bias), *shape, clicks, unclicked).sum()
 
     x = jnp.r_[3.0, 0.0, -3.0, jnp.log(jnp.asarray([0.3, 5, 1e-3, 2, 0.05, 0.5]))]
     along = jnp.asarray(np.random.default_rng(3).normal(size=len(x)))
@@ -193,6 +203,6 @@ def test_parameters_of_relevance_may_be_single_precision() -> None:
     theta, rest = jnp.ones(1), jnp.zeros(1)
     half = jnp.full(1, 0.5, jnp.float32)
     clicks, unclicked = jnp.asarray([[100_000_003]]), jnp.asarray([[1]])
-    value = jax.jit(quadrature_log_likelihood)(theta, rest, half, half, clicks, unclicked)
+    value = jax.jit(quadrature_log_likelihood)(Emission(theta, rest), half, half, clicks, unclicked)
     # with theta of 1 the pair is beta-binomial
     assert float(value[0]) == pytest.approx(betaln(100_000_003.5, 1.5) - betaln(0.5, 0.5), rel=1e-9)

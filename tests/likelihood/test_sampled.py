@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from epiclick.beta import Beta
+from epiclick.click_models.base import Emission
 from epiclick.likelihood.exact import exact_log_likelihood
 from epiclick.likelihood.sampled import log_likelihood_of_samples, sampled_log_likelihood
 
 compiled = jax.jit(sampled_log_likelihood)
 
 THETA = np.array([1.0, 0.5, 0.2])
+EMISSION = Emission(THETA, 1 - THETA)
 RELEVANCE = Beta(np.array([0.8, 2.0, 5.0, 0.3]), np.array([3.0, 1.5, 9.0, 0.9]))
 CLICKS = np.array([[0, 1, 0], [2, 0, 1], [0, 0, 0], [1, 0, 0]])
 UNCLICKED = np.array([[2, 0, 1], [1, 2, 0], [3, 1, 1], [0, 0, 2]])
@@ -21,29 +23,27 @@ def exact() -> np.ndarray:
     width = UNCLICKED.sum(axis=1).max()
     order = [np.repeat(np.arange(3), row) for row in UNCLICKED]
     padded = np.array([np.r_[row, np.full(width - len(row), -1)] for row in order])
-    parts = (THETA, 1 - THETA, RELEVANCE.alpha, RELEVANCE.beta, CLICKS.astype(float), padded)
-    return np.asarray(exact_log_likelihood(*map(jnp.asarray, parts)))
+    parts = (RELEVANCE.alpha, RELEVANCE.beta, CLICKS.astype(float), padded)
+    return np.asarray(exact_log_likelihood(EMISSION, *map(jnp.asarray, parts)))
 
 
 def sampled(samples: int, seed: int, clicks: np.ndarray = CLICKS) -> np.ndarray:
     logs = [
         np.moveaxis(v, 0, -1) for v in RELEVANCE.sample_logs(np.random.default_rng(seed), samples)
     ]
-    parts = (THETA, 1 - THETA, *logs, clicks.astype(float), UNCLICKED.astype(float))
-    return np.asarray(compiled(*map(jnp.asarray, parts)))
+    parts = (*logs, clicks.astype(float), UNCLICKED.astype(float))
+    return np.asarray(compiled(EMISSION, *map(jnp.asarray, parts)))
 
 
 def test_each_sample_is_the_product_of_its_probabilities() -> None:
     zeta = np.array([[0.3, 0.7], [0.5, 0.01], [0.9, 0.2], [0.4, 0.6]])
     parts = (
-        THETA,
-        1 - THETA,
         np.log(zeta),
         np.log1p(-zeta),
         CLICKS.astype(float),
         UNCLICKED.astype(float),
     )
-    got = log_likelihood_of_samples(*map(jnp.asarray, parts))
+    got = log_likelihood_of_samples(EMISSION, *map(jnp.asarray, parts))
     seen = THETA * zeta[:, :, None]
     expected = (seen ** CLICKS[:, None] * (1 - seen) ** UNCLICKED[:, None]).prod(axis=-1)
     np.testing.assert_allclose(got, np.log(expected), rtol=1e-12)
@@ -75,7 +75,8 @@ def test_samples_that_round_to_an_end_give_finite_values(dtype: type) -> None:
     ends = np.array([[0.0, -1e5]]), np.array([[-1e5, 0.0]])
     for shown in (0, 1):
         unclicked = np.full((1, 3), shown)
-        parts = (THETA, 1 - THETA, *ends, np.zeros((1, 3)), unclicked)
-        values = log_likelihood_of_samples(*(jnp.asarray(part, dtype) for part in parts))
+        parts = (*ends, np.zeros((1, 3)), unclicked)
+        emission = Emission(jnp.asarray(THETA, dtype), jnp.asarray(1 - THETA, dtype))
+        values = log_likelihood_of_samples(emission, *(jnp.asarray(part, dtype) for part in parts))
         assert np.all(np.isfinite(values))
         assert shown or np.all(values == 0)

@@ -6,6 +6,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import betaln, xlog1py, xlogy
 
+from epiclick.click_models.base import Emission
 from epiclick.likelihood import tilting as module
 from epiclick.likelihood.quadrature import quadrature_moments
 from epiclick.likelihood.tilting import tilted
@@ -30,8 +31,14 @@ def problem(displays: int, spread: float = 1.0) -> tuple[tuple, tuple]:
         1 / (1 + np.exp(-other)),
         confidence * np.exp(0.3 * spread * rng.standard_normal((DRAWS, 1))),
     )
-    first = (rest, mean * confidence, (1 - mean) * confidence, clicks, shown - clicks)
-    return first, (moved, other * sure, (1 - other) * sure)
+    first = (
+        Emission(1 - rest, rest),
+        mean * confidence,
+        (1 - mean) * confidence,
+        clicks,
+        shown - clicks,
+    )
+    return first, (Emission(1 - moved, moved), other * sure, (1 - other) * sure)
 
 
 # three times the spread passes what is trusted with variances up to 9 % off (1,000 displays)
@@ -42,7 +49,13 @@ def test_moments_are_those_of_the_quadrature(displays: int, spread: int) -> None
     with jax.enable_x64(True):
         found = tilted(*first, *others)
         exact = [
-            quadrature_moments(*(other[j] for other in others), *first[3:]) for j in range(DRAWS)
+            quadrature_moments(
+                Emission(*(part[j] for part in others[0][:2])),
+                others[1][j],
+                others[2][j],
+                *first[3:],
+            )
+            for j in range(DRAWS)
         ]
     mean, variance = np.swapaxes(exact, 0, 1)
     assert np.max(abs(found.mean - mean) / np.sqrt(variance)) < 0.01
@@ -55,7 +68,7 @@ def test_nodes_serve_where_parameters_are_near_and_it_is_told_where_not(
     asked: list[int] = []
     usual = module._by_quadrature
     monkeypatch.setattr(
-        module, "_by_quadrature", lambda entries: asked.append(len(entries[0])) or usual(entries)
+        module, "_by_quadrature", lambda entries: asked.append(len(entries[1])) or usual(entries)
     )
     with jax.enable_x64(True):
         for displays in (8, 60, 1_000_000):
@@ -67,7 +80,7 @@ def test_nodes_serve_where_parameters_are_near_and_it_is_told_where_not(
 
 def test_the_likelihood_is_that_of_plain_integrals() -> None:
     first, others = problem(6)
-    rest, alpha, beta, clicks, unclicked = first
+    (_, rest, *_), alpha, beta, clicks, unclicked = first
 
     def log_integral(rest: np.ndarray, a: float, b: float, i: int) -> float:
         def f(zeta: float) -> float:
@@ -79,7 +92,7 @@ def test_the_likelihood_is_that_of_plain_integrals() -> None:
     with jax.enable_x64(True):
         found = tilted(*first, *others).log_sum
     for j, i in ((0, 0), (3, 7), (5, 20), (11, 59)):
-        moved, a, b = others[0][j], others[1][j, i], others[2][j, i]
+        moved, a, b = others[0].attractive_rest[j], others[1][j, i], others[2][j, i]
         ratio = log_integral(moved, a, b, i) - log_integral(rest, alpha[i], beta[i], i)
         shapes = betaln(a, b) - betaln(alpha[i], beta[i])
         assert found[j, i] - shapes == pytest.approx(ratio, abs=2e-3)
@@ -87,9 +100,10 @@ def test_the_likelihood_is_that_of_plain_integrals() -> None:
 
 def test_the_same_parameters_change_nothing() -> None:
     first, _ = problem(8)
-    rest, alpha, beta = first[:3]
+    emission, alpha, beta = first[:3]
+    same = Emission(*(part[None] for part in emission[:2]))
     with jax.enable_x64(True):
-        found = tilted(*first, rest[None], alpha[None], beta[None])
+        found = tilted(*first, same, alpha[None], beta[None])
         mean, variance = quadrature_moments(*first)
     np.testing.assert_allclose(found.log_sum, 0, atol=1e-5)
     np.testing.assert_allclose(found.mean[0], mean, atol=1e-4 * np.sqrt(variance).min())

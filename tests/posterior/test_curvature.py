@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from epiclick.click_models.base import Emission
 from epiclick.likelihood.pairs import Bucket, PairBatch, pair_log_likelihoods
 from epiclick.models.relevance import betas_of
 from epiclick.posterior.curvature import PairCurvature, pair_curvature
@@ -24,7 +25,7 @@ def one_pair(x, clicks, unclicked, order):
     alpha, beta = betas_of(x[2:3], x[3:4], jnp, smooth=True)
     bucket = Bucket(clicks[None], unclicked[None], None if order is None else order[None])
     batch = PairBatch((bucket,), jnp.ones(1))
-    return pair_log_likelihoods(theta[None], rest[None], alpha, beta, batch)[0, 0]
+    return pair_log_likelihoods(Emission(theta[None], rest[None]), alpha, beta, batch)[0, 0]
 
 
 @jax.jit
@@ -42,7 +43,14 @@ def derivatives(x, clicks, unclicked, order):
 
 @jax.jit
 def curvature(theta, rest, raw, clicks, unclicked) -> PairCurvature:
-    return pair_curvature(theta, rest, FREE, raw, clicks, unclicked)
+    """Of each pair alone: Hessians are otherwise summed over pairs."""
+
+    def alone(*pair):
+        own = pair_curvature(Emission(theta, rest), *(part[None] for part in pair))
+        return own._replace(logit_logit=own.logit_logit[None])
+
+    own = jax.vmap(alone)(raw, clicks, unclicked)
+    return jax.tree.map(lambda part: part[:, 0], own)
 
 
 def found(logit, raw, clicks, unclicked) -> tuple[np.ndarray, np.ndarray]:
@@ -51,11 +59,12 @@ def found(logit, raw, clicks, unclicked) -> tuple[np.ndarray, np.ndarray]:
     theta, rest = expit(all_logits), expit(-all_logits)
     theta[1], rest[1] = 1, 0
     own = curvature(theta, rest, raw, clicks, unclicked)
-    cross = np.asarray(own.logit_raw)
-    hessian = np.block(
-        [[np.asarray(own.logit_logit), cross], [cross.transpose(0, 2, 1), np.asarray(own.raw_raw)]]
-    )
-    return np.concatenate([own.by_logit, own.by_raw], axis=1), hessian
+    assert np.all(np.asarray(own.by_logit)[:, 1] == 0)  # the anchor is held
+    assert np.all(np.asarray(own.logit_logit)[:, 1] == 0)
+    cross, position = np.asarray(own.logit_raw)[:, FREE], np.asarray(own.logit_logit)
+    position = position[:, FREE[:, None], FREE]
+    hessian = np.block([[position, cross], [cross.transpose(0, 2, 1), np.asarray(own.raw_raw)]])
+    return np.concatenate([np.asarray(own.by_logit)[:, FREE], own.by_raw], axis=1), hessian
 
 
 @pytest.mark.parametrize(

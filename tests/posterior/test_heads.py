@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from scipy.special import betainc
 
+from epiclick.click_models.base import Emission
 from epiclick.likelihood.exact import exact_posterior
 from epiclick.posterior import heads
 from epiclick.posterior.heads import HeadPosterior
@@ -30,7 +31,10 @@ def exact_cdf(alpha, beta, clicks, unclicked, zeta: np.ndarray) -> np.ndarray:
     order = np.array([np.repeat(np.arange(5), row) for row in unclicked])
     with jax.enable_x64(True):
         weights, alphas, betas = map(
-            np.asarray, jax.jit(exact_posterior)(1 - THETA, alpha, beta, clicks[:, None], order)
+            np.asarray,
+            jax.jit(exact_posterior)(
+                Emission(THETA, 1 - THETA), alpha, beta, clicks[:, None], order
+            ),
         )
     return np.stack([(weights * betainc(alphas, betas, z[:, None])).sum(axis=1) for z in zeta])
 

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from epiclick.click_models.base import Emission
 from epiclick.likelihood.pairs import PairBatch, pair_log_likelihoods
 from epiclick.models.relevance import betas_of
 from epiclick.network import given_to_last
@@ -71,7 +72,8 @@ def _log_likelihood(vector: jax.Array, given: jax.Array, batch: PairBatch) -> ja
     rest = jnp.concatenate([jnp.zeros(1), jax.nn.sigmoid(-logit)])
     raw = given @ vector[positions:].reshape(-1, 2)
     alpha, beta = betas_of(raw[:, 0], raw[:, 1], jnp, smooth=True)
-    return batch.weight @ pair_log_likelihoods(theta[None], rest[None], alpha, beta, batch)[0]
+    emission = Emission(theta[None], rest[None])
+    return batch.weight @ pair_log_likelihoods(emission, alpha, beta, batch)[0]
 
 
 @jax.jit

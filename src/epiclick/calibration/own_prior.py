@@ -139,6 +139,8 @@ def _item_draws(
     """(draws,) logits of a pair's relevance given its clicks and each draw of the parameters."""
     import jax
 
+    from epiclick.click_models.base import Emission
+
     entries = counts.pair == item
     clicks, displays = counts.clicks[entries], counts.displays[entries]
     order = np.repeat(counts.context[entries], displays - clicks)
@@ -147,7 +149,8 @@ def _item_draws(
         [np.zeros((len(vectors), 1)), special.expit(-vectors[:, : POSITIONS - 1])], axis=1
     )
     with jax.enable_x64(True):
-        mixture = _mixtures()(rest, alpha[:, None], beta[:, None], clicks[None], order[None])
+        emission = Emission(1 - rest, rest)
+        mixture = _mixtures()(emission, alpha[:, None], beta[:, None], clicks[None], order[None])
         weights, first, second = (np.asarray(part)[:, 0] for part in mixture)
     below = weights.cumsum(axis=1) < rng.random((len(weights), 1)) * weights.sum(1, keepdims=True)
     chosen = np.arange(len(weights)), below.sum(axis=1)

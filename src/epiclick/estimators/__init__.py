@@ -13,7 +13,7 @@ from inspect import signature
 from typing import Any
 
 from epiclick.errors import InputError, did_you_mean
-from epiclick.estimators.base import Betas, Draws, Estimate, Estimator, Points
+from epiclick.estimators.base import Betas, Draws, Estimate, Estimator
 from epiclick.estimators.conditioned import Conditioned
 from epiclick.estimators.exact import Exact
 from epiclick.estimators.marginal import Marginal
@@ -69,6 +69,5 @@ __all__ = [
     "Draws",
     "Estimate",
     "Estimator",
-    "Points",
     "make_estimator",
 ]

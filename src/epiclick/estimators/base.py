@@ -7,6 +7,7 @@ from typing import Generic, Protocol, Self, TypeVar
 import jax
 import numpy as np
 
+from epiclick.click_models.base import Emission
 from epiclick.errors import InputError
 from epiclick.likelihood.pairs import Array, PairBatch
 
@@ -18,15 +19,6 @@ class Betas:
 
     alpha: jax.Array
     beta: jax.Array
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Points:
-    """Position bias without uncertainty: theta and rest = 1 - theta, each (contexts,), float64."""
-
-    theta: jax.Array
-    rest: jax.Array
 
 
 @jax.tree_util.register_dataclass
@@ -71,7 +63,7 @@ class Estimate:
     log_scale: jax.Array | float = 0.0
 
 
-Position = TypeVar("Position", Betas, Points, contravariant=True)
+Position = TypeVar("Position", Betas, Emission, contravariant=True)
 
 
 class Estimator(Protocol, Generic[Position]):

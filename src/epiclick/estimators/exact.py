@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from epiclick.click_models.base import Emission
 from epiclick.estimators.base import Betas, Draws, Estimate, check_samples
 from epiclick.estimators.draws import LEAST_LOG_THETA, draw_position
 from epiclick.estimators.scores import leave_one_out, weighted_log_density
@@ -46,8 +47,8 @@ class Exact:
         """Surrogate and log-likelihood of one batch."""
         assert draws is not None
         theta = jnp.exp(jnp.maximum(draws.log_theta, LEAST_LOG_THETA))
-        rest = jnp.exp(draws.log_rest)
-        each = log_likelihoods(theta, rest, relevance.alpha, relevance.beta, batch)  # (samples,)
+        emission = Emission(theta, jnp.exp(draws.log_rest))
+        each = log_likelihoods(emission, relevance.alpha, relevance.beta, batch)  # (samples,)
         outer = jax.lax.stop_gradient(jax.nn.softmax(each))
         of_pairs = outer @ each
         if self.baseline:

@@ -133,7 +133,9 @@ def _exponentials(bucket: Bucket, log_zeta: Array, log_other: Array) -> Likeliho
     log_attracted = _clicks(bucket) * log_zeta
 
     def likelihood(log_rest: jax.Array) -> Likelihoods:
-        unclicked = log_unclicked(log_zeta, log_other, log_rest[None], bucket.unclicked)
+        unclicked = log_unclicked(
+            log_zeta, log_other, log_rest[None], bucket.unclicked, bucket.slots
+        )
         logs = log_attracted + unclicked
         log_scale = logs.max(axis=1, keepdims=True)
         scaled = jnp.exp(logs - log_scale)

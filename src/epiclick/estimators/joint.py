@@ -20,9 +20,21 @@ def joint_log_likelihoods(batch: PairBatch, draws: Draws) -> jax.Array:
     Binomial coefficients are left out. A pair that counts twice does so with the same sample.
     """
     log_zeta, log_other = draws.relevance  # (pairs, samples)
-    attracted = batch.clicks.sum(axis=1).astype(jnp.float32)[:, None] * log_zeta
-    unclicked = log_unclicked(log_zeta, log_other, draws.log_rest, batch.unclicked)
-    examined = jnp.dot(draws.log_theta, jnp.dot(batch.weight, batch.clicks))  # (samples,)
+    attracted = batch.total_clicks.astype(jnp.float32)[:, None] * log_zeta
+    if batch.has_slots:
+        by_bucket = zip(
+            batch.by_pair(log_zeta), batch.by_pair(log_other), batch.buckets, strict=True
+        )
+        unclicked = jnp.concatenate(
+            [
+                log_unclicked(zeta, other, draws.log_rest, bucket.unclicked, bucket.slots)
+                for zeta, other, bucket in by_bucket
+            ]
+        )
+    else:
+        unclicked = log_unclicked(log_zeta, log_other, draws.log_rest, batch.unclicked)
+    by_context = batch.clicks_by_context(draws.log_theta.shape[1])
+    examined = jnp.dot(draws.log_theta, by_context)  # (samples,)
     return examined + jnp.dot(batch.weight, (attracted + unclicked).astype(jnp.float64))
 
 
@@ -46,7 +58,11 @@ def joint_scores(
 
 
 def log_unclicked(
-    log_zeta: Array, log_other: Array, log_rest: Array, unclicked: Array
+    log_zeta: Array,
+    log_other: Array,
+    log_rest: Array,
+    unclicked: Array,
+    slots: Array | None = None,
 ) -> jax.Array:
     r"""Log-probability of the displays without a click at each sample: (pairs, samples) float32.
 
@@ -60,14 +76,17 @@ def log_unclicked(
         log_zeta: (pairs, samples) float32.
         log_other: (pairs, samples) float32, of 1 - relevance.
         log_rest: (samples or 1, contexts) float64, of 1 - position bias.
-        unclicked: (pairs, contexts).
+        unclicked: (pairs, contexts), or (pairs, slots).
+        slots: (pairs, slots) contexts of the counts, where they are not of all contexts.
     """
     zeta, other = jnp.exp(log_zeta), jnp.exp(log_other)
     count = unclicked.astype(jnp.float32)
     total = jnp.zeros_like(log_zeta)
     for k in range(unclicked.shape[1]):
-        rest = jnp.exp(log_rest[:, k]).astype(jnp.float32)
-        larger = jnp.maximum(log_other, log_rest[:, k].astype(jnp.float32) + log_zeta)
+        # (samples,) of a context, (pairs, samples) of a slot
+        own = log_rest[:, k] if slots is None else log_rest.T[slots[:, k]]
+        rest = jnp.exp(own).astype(jnp.float32)
+        larger = jnp.maximum(log_other, own.astype(jnp.float32) + log_zeta)
         unseen = other + rest * zeta
         log_unseen = jnp.where(unseen > SMALLEST, jnp.log(unseen), larger)
         total = total + count[:, k, None] * log_unseen

@@ -4,9 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
+import jax
 import numpy as np
 
-from epiclick.estimators.base import Betas, Draws, Estimate, Points
+from epiclick.click_models.base import Emission
+from epiclick.estimators.base import Betas, Draws, Estimate
 from epiclick.likelihood.pairs import PairBatch, log_likelihoods
 
 
@@ -22,15 +24,15 @@ class Marginal:
     after training instead.
     """
 
-    def draw(self, rng: np.random.Generator, relevance: Betas, position: Points) -> None:
+    def draw(self, rng: np.random.Generator, relevance: Betas, position: Emission) -> None:
         """Nothing is sampled."""
 
     def estimate(
-        self, relevance: Betas, position: Points, batch: PairBatch, draws: Draws | None = None
+        self, relevance: Betas, position: Emission, batch: PairBatch, draws: Draws | None = None
     ) -> Estimate:
         """The log-likelihood of one batch, which is its own surrogate."""
-        bias = position.theta[None], position.rest[None]  # one sample
-        value = log_likelihoods(*bias, relevance.alpha, relevance.beta, batch)[0]
+        one = jax.tree.map(lambda part: part[None], position)  # one sample
+        value = log_likelihoods(one, relevance.alpha, relevance.beta, batch)[0]
         return Estimate(value, value)
 
     def started(self, measure: Callable[[], float]) -> Self:

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import logsumexp
 
+from epiclick.click_models.base import Emission
 from epiclick.data.counts import ClickCounts
 from epiclick.likelihood.pairs import PairBatch, pair_log_likelihoods
 from epiclick.processes import refuse_after_fork
@@ -35,8 +36,7 @@ class JointScores:
 
 def joint_log_likelihood(
     counts: ClickCounts,
-    theta: np.ndarray,
-    rest: np.ndarray,
+    emission: Emission,
     alpha: np.ndarray,
     beta: np.ndarray,
     batches: Batches | None = None,
@@ -45,31 +45,31 @@ def joint_log_likelihood(
 
     Args:
         counts: displays and clicks.
-        theta: (samples, contexts) position biases drawn from the model, or a single one.
-        rest: (samples, contexts) 1 - theta.
+        emission: (samples, contexts) drawn from the model, or a single one.
         alpha: (pairs,) first parameter of the Beta of relevance.
         beta: (pairs,) second parameter.
         batches: how the pairs are dealt, where several counts are to share compiled programs.
     """
     refuse_after_fork()
-    batches = Batches(counts, CHUNK) if batches is None else batches
-    by_sample = np.zeros(len(theta))
+    if batches is None:
+        batches = Batches(counts, CHUNK, affine=emission.is_affine)
+    by_sample = np.zeros(len(emission.attractive))
     total = 0.0
     with jax.enable_x64(True):
         for pairs in batches.epoch():
             batch = batches.assemble(pairs)
-            each = _weighted(theta, rest, alpha[pairs], beta[pairs], batch)
+            each = _weighted(emission, alpha[pairs], beta[pairs], batch)
             pair, samples = map(np.asarray, each)
             total += float(pair)
             by_sample += samples
-    return JointScores(total, float(logsumexp(by_sample) - np.log(len(theta))))
+    return JointScores(total, float(logsumexp(by_sample) - np.log(len(by_sample))))
 
 
 @jax.jit
 def _weighted(
-    theta: jax.Array, rest: jax.Array, alpha: jax.Array, beta: jax.Array, batch: PairBatch
+    emission: Emission, alpha: jax.Array, beta: jax.Array, batch: PairBatch
 ) -> tuple[jax.Array, jax.Array]:
     """Sum over pairs of log mean JJ, and of log JJ under each bias (samples,)."""
-    each = pair_log_likelihoods(theta, rest, alpha, beta, batch)  # (samples, pairs)
-    mean = jax.nn.logsumexp(each, axis=0) - jnp.log(len(theta))
+    each = pair_log_likelihoods(emission, alpha, beta, batch)  # (samples, pairs)
+    mean = jax.nn.logsumexp(each, axis=0) - jnp.log(len(each))
     return mean @ batch.weight, each @ batch.weight

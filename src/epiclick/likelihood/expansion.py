@@ -12,49 +12,71 @@ no step takes a logarithm but the last. This module has the sum; what stands bef
 clicks alone. All terms are positive. Nothing is renormalised on the way, so it is for few unclicked
 displays and for float64: with 16 of them and a billion clicks the smallest ratio is 1e-144.
 `exact.py` has the same sum for float32 and for more displays.
+
+Where unattractive items are clicked as well, each display, clicked or not, is a form
+u zeta + v (1 - zeta) (see `exact.py`). Then N displays stand in place of W, a in place of a + M,
+and in place of e_n the coefficients of their product, c_n <- v c_n + u c_(n-1).
 """
 
 import jax
 import jax.numpy as jnp
 
+from epiclick.click_models.base import Emission
+from epiclick.likelihood.exact import tables
+
 MANY_CONTEXTS = 32
+"""More are looked up by index, and pairs are laid out by the contexts that they were shown in."""
 
 
 def expanded_log_unclicked(
-    rest: jax.Array, attractive: jax.Array, beta: jax.Array, unclicked: jax.Array
+    emission: Emission, attractive: jax.Array, beta: jax.Array, order: jax.Array
 ) -> jax.Array:
-    """Log-probability of each pair's unclicked displays given its clicks, under each bias.
+    """Log-probability of each pair's unclicked displays given its clicks, under each emission.
+
+    Where the emission is affine, that of all displays, and attractive = a.
 
     Args:
-        rest: (samples, contexts) 1 - theta.
+        emission: (samples, contexts) probabilities of a click.
         attractive: (pairs,) a + M, first parameter of the Beta of relevance after the clicks.
         beta: (pairs,) second parameter.
-        unclicked: (pairs, width) context of each display without a click, -1 where there is none.
+        order: (pairs, width) displays, coded as in `Bucket`.
 
     Returns:
         (samples, pairs).
     """
-    polynomials = _symmetric_polynomials(_unseen(rest, unclicked))
-    ratios = _ratios(attractive, beta, unclicked.shape[1])
+    u, v = tables(emission)
+    if v is None:
+        polynomials = _symmetric_polynomials(_looked_up(u, order))
+    else:
+        polynomials = _coefficients(_looked_up(u, order), _looked_up(v, order))
+    ratios = _ratios(attractive, beta, order.shape[1])
     return jnp.log(sum(e * ratio for e, ratio in zip(polynomials, ratios, strict=True)))
 
 
-def _unseen(rest: jax.Array, unclicked: jax.Array) -> list[jax.Array]:
-    """1 - theta at each unclicked display: `width` arrays (samples, pairs).
+def _looked_up(values: jax.Array, order: jax.Array) -> list[jax.Array]:
+    """Values (samples, codes) at each display: `width` arrays (samples, pairs).
 
     A display that is missing counts as one that nobody looks at: its factor is (1 - zeta) + zeta.
     Looked up by a product with ones and zeros, several times faster than a gather where contexts
     are few.
     """
-    samples, contexts = rest.shape
-    table = jnp.concatenate([rest, jnp.ones((samples, 1), rest.dtype)], axis=1)
-    number = jnp.where(unclicked < 0, contexts, unclicked)
-    if contexts > MANY_CONTEXTS:
-        return [table[:, number[:, i]] for i in range(unclicked.shape[1])]
-    # (contexts + 1, width, pairs)
-    chosen = jnp.arange(contexts + 1)[:, None, None] == number.T[None]
-    each = jnp.tensordot(table, chosen.astype(rest.dtype), axes=1)  # (samples, width, pairs)
-    return [each[:, i] for i in range(unclicked.shape[1])]
+    samples, codes = values.shape
+    table = jnp.concatenate([values, jnp.ones((samples, 1), values.dtype)], axis=1)
+    number = jnp.where(order < 0, codes, order)
+    if codes > MANY_CONTEXTS:
+        return [table[:, number[:, i]] for i in range(order.shape[1])]
+    # (codes + 1, width, pairs)
+    chosen = jnp.arange(codes + 1)[:, None, None] == number.T[None]
+    each = jnp.tensordot(table, chosen.astype(values.dtype), axes=1)  # (samples, width, pairs)
+    return [each[:, i] for i in range(order.shape[1])]
+
+
+def _coefficients(us: list[jax.Array], vs: list[jax.Array]) -> list[jax.Array]:
+    """c_0, c_1, ... of the product of all u zeta + v (1 - zeta), one factor at a time."""
+    c = [jnp.ones_like(us[0])]
+    for u, v in zip(us, vs, strict=True):
+        c = [v * c[0], *(v * c[n] + u * c[n - 1] for n in range(1, len(c))), u * c[-1]]
+    return c
 
 
 def _symmetric_polynomials(factors: list[jax.Array]) -> list[jax.Array]:

@@ -1,18 +1,23 @@
-"""The likelihood of a batch of pairs, each in the way that suits its number of unclicked displays.
+"""The likelihood of a batch of pairs, each in the way that suits its number of displays.
 
 Pairs of a batch are laid out in buckets of a fixed width, so that a program compiles once. Those
 with up to `SWITCH_OVER` unclicked displays are summed in closed form, whose cost grows with the
 square of the width; the others are integrated by quadrature, whose cost does not depend on it.
+
+Where unattractive items are clicked as well (an affine emission), clicks take part in the sum, and
+displays count in place of unclicked ones.
 """
 
+import operator
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from epiclick.click_models.base import Emission
 from epiclick.likelihood.exact import log_attracted
 from epiclick.likelihood.expansion import expanded_log_unclicked
 from epiclick.likelihood.quadrature import quadrature_log_likelihood
@@ -20,7 +25,7 @@ from epiclick.likelihood.quadrature import quadrature_log_likelihood
 Array: TypeAlias = jax.Array | np.ndarray
 
 WIDTHS = (1, 2, 3, 4, 6, 8, 12, 16)
-"""Unclicked displays that a pair of each bucket may have; those with more go to one last bucket."""
+"""Displays in the sum that a pair of each bucket may have; those with more are in a last one."""
 
 SWITCH_OVER = WIDTHS[-1]
 BUCKETS = len(WIDTHS) + 1
@@ -32,21 +37,35 @@ class Bucket:
     """Counts of pairs that are treated alike.
 
     Attributes:
-        clicks: (pairs, contexts) number of clicks.
-        unclicked: (pairs, contexts) number of displays without a click.
+        clicks: (pairs, contexts) number of clicks, or (pairs, slots).
+        unclicked: likewise, number of displays without a click.
         order: (pairs, width) context of each display without a click, -1 where there is none; None
-            for pairs with too many of them.
+            for pairs with too many of them. For an affine emission, of every display, to which
+            the number of contexts is added for a click.
+        slots: (pairs, slots) context of each slot (see `slots.py`); None where counts are of all
+            contexts.
     """
 
     clicks: jax.Array
     unclicked: jax.Array
     order: jax.Array | None
+    slots: jax.Array | None = None
+
+    def at(self, emission: Emission) -> Emission:
+        """An emission (..., contexts) as the counts are laid out: as it is, or by slots."""
+        return emission if self.slots is None else emission.at(self.slots)
+
+    def over_contexts(self, values: jax.Array) -> jax.Array:
+        """Sum over clicks of values (samples, contexts): (samples, pairs)."""
+        if self.slots is None:
+            return values @ self.clicks.T
+        return (values[:, self.slots] * self.clicks).sum(axis=-1)
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class PairBatch:
-    """Counts of a batch of pairs, bucket after bucket.
+    """Counts of a batch of pairs, bucket after bucket; all by slots, or none.
 
     Attributes:
         buckets: pairs of the batch, in its order.
@@ -57,25 +76,51 @@ class PairBatch:
     weight: jax.Array
 
     @property
+    def has_slots(self) -> bool:
+        """Whether counts are laid out by slots."""
+        return any(bucket.slots is not None for bucket in self.buckets)
+
+    @property
     def clicks(self) -> jax.Array:
-        """(pairs, contexts) clicks of all pairs."""
+        """(pairs, contexts) clicks of all pairs, where counts are of all contexts."""
+        assert not self.has_slots
         return jnp.concatenate([bucket.clicks for bucket in self.buckets])
 
     @property
     def unclicked(self) -> jax.Array:
-        """(pairs, contexts) displays without a click of all pairs."""
+        """(pairs, contexts) displays without a click of all pairs, likewise."""
+        assert not self.has_slots
         return jnp.concatenate([bucket.unclicked for bucket in self.buckets])
 
+    @property
+    def total_clicks(self) -> jax.Array:
+        """(pairs,) clicks in all contexts together."""
+        return jnp.concatenate([bucket.clicks.sum(axis=1) for bucket in self.buckets])
 
-def bucket_of(unclicked: np.ndarray) -> np.ndarray:
-    """Number of the bucket of pairs with so many unclicked displays; any shape."""
-    return np.searchsorted(WIDTHS, unclicked)
+    def by_pair(self, values: Array) -> list[jax.Array]:
+        """Values (pairs, ...) of the batch, bucket by bucket."""
+        ends = np.cumsum([len(bucket.clicks) for bucket in self.buckets])[:-1]
+        return jnp.split(jnp.asarray(values), ends)
+
+    def clicks_by_context(self, contexts: int) -> jax.Array:
+        """(contexts,) clicks of all pairs, weights counted."""
+        if not self.has_slots:
+            return self.weight @ self.clicks
+        total = jnp.zeros(contexts, jnp.float64)
+        for bucket, weight in zip(self.buckets, self.by_pair(self.weight), strict=True):
+            total = total.at[bucket.slots].add(weight[:, None] * bucket.clicks)
+        return total
+
+
+def bucket_of(displays: np.ndarray) -> np.ndarray:
+    """Number of the bucket of pairs with so many displays in the sum; any shape."""
+    return np.searchsorted(WIDTHS, displays)
 
 
 def pair_log_likelihoods(
-    theta: jax.Array, rest: jax.Array, alpha: jax.Array, beta: jax.Array, batch: PairBatch
+    emission: Emission, alpha: jax.Array, beta: jax.Array, batch: PairBatch
 ) -> jax.Array:
-    r"""Log-likelihood of each pair under each position bias, relevance integrated out.
+    r"""Log-likelihood of each pair under each emission, relevance integrated out.
 
     .. math:: \log \mathcal{J}\!\!\mathcal{J}_{qd}(\theta^{(i)}) = \log E_{\zeta_{qd}}
               \Big[\prod_k (\theta_k^{(i)} \zeta)^{M_k} (1 - \theta_k^{(i)} \zeta)^{W_k}\Big]
@@ -83,37 +128,46 @@ def pair_log_likelihoods(
     (paper, section 5.2), without binomial coefficients. Weights are left to the caller.
 
     Args:
-        theta: (samples, contexts) position bias, in float64.
-        rest: (samples, contexts) 1 - theta.
+        emission: (samples, contexts) probabilities of a click, in float64.
         alpha: (pairs,) first parameter of the Beta of relevance.
         beta: (pairs,) second parameter.
-        batch: counts of the pairs.
+        batch: counts of the pairs, laid out for an affine emission if it is one.
 
     Returns:
         (samples, pairs).
     """
-    parts = _by_bucket(theta, rest, alpha, beta, batch)
-    clicked = jnp.log(theta) @ batch.clicks.T + log_attracted(alpha, beta, batch.clicks)
-    return clicked + jnp.concatenate(jax.lax.optimization_barrier(parts), axis=1)
+    parts = _by_bucket(emission, alpha, beta, batch)
+    joined = jnp.concatenate(jax.lax.optimization_barrier(parts), axis=1)
+    if emission.is_affine:
+        return joined
+    log_theta = jnp.log(emission.attractive)
+    examined = [bucket.over_contexts(log_theta) for bucket in batch.buckets]
+    clicked = jnp.concatenate(examined, axis=1) + log_attracted(alpha, beta, batch.total_clicks)
+    return clicked + joined
 
 
 def log_likelihoods(
-    theta: jax.Array, rest: jax.Array, alpha: jax.Array, beta: jax.Array, batch: PairBatch
+    emission: Emission, alpha: jax.Array, beta: jax.Array, batch: PairBatch
 ) -> jax.Array:
-    """Log-likelihood of the whole batch under each position bias, weights counted: (samples,)."""
-    parts = _by_bucket(theta, rest, alpha, beta, batch)
-    ends = np.cumsum([part.shape[1] for part in parts])[:-1]
-    weights = jnp.split(jnp.asarray(batch.weight), ends)
-    examined = jnp.log(theta) @ (batch.weight @ batch.clicks)
-    attracted = log_attracted(alpha, beta, batch.clicks) @ batch.weight
-    unclicked = sum(part @ weight for part, weight in zip(parts, weights, strict=True))
-    return examined + attracted + unclicked
+    """Log-likelihood of the whole batch under each emission, weights counted: (samples,)."""
+    parts = _by_bucket(emission, alpha, beta, batch)
+    weights = batch.by_pair(batch.weight)
+    each = [part @ weight for part, weight in zip(parts, weights, strict=True)]
+    displays = reduce(operator.add, each)
+    if emission.is_affine:
+        return displays
+    log_theta = jnp.log(emission.attractive)
+    examined = log_theta @ batch.clicks_by_context(log_theta.shape[1])
+    attracted = log_attracted(alpha, beta, batch.total_clicks) @ batch.weight
+    return examined + attracted + displays
 
 
 def _by_bucket(
-    theta: jax.Array, rest: jax.Array, alpha: jax.Array, beta: jax.Array, batch: PairBatch
+    emission: Emission, alpha: jax.Array, beta: jax.Array, batch: PairBatch
 ) -> list[jax.Array]:
-    """Log-probability of the unclicked displays given the clicks: (samples, pairs) a bucket.
+    """Log-probability of the displays in the sum: (samples, pairs) per bucket.
+
+    That is of unclicked displays given the clicks; of all where the emission is affine.
 
     Barriers keep the compiler from fusing buckets with each other, which takes it several times as
     long and makes nothing faster.
@@ -123,18 +177,62 @@ def _by_bucket(
     parts, start = [], 0
     for bucket in batch.buckets:
         own = slice(start, start := start + len(bucket.clicks))
-        attractive = alpha[own] + bucket.clicks.sum(axis=1)  # a + M
+        attractive = alpha[own]
+        if not emission.is_affine:
+            attractive = attractive + bucket.clicks.sum(axis=1)  # a + M
         attractive, b = jax.lax.optimization_barrier((attractive, beta[own]))
         if bucket.order is not None:
-            parts.append(closed_form(rest, attractive, b, bucket.order))
+            parts.append(closed_form(emission, attractive, b, bucket.order))
             continue
         quadrature = partial(
             quadrature_log_likelihood,
             alpha=attractive,
             beta=b,
-            clicks=jnp.zeros_like(bucket.clicks),
+            clicks=bucket.clicks if emission.is_affine else jnp.zeros_like(bucket.clicks),
             unclicked=bucket.unclicked,
         )
-        # one bias after the other: heads are few, their nodes many
-        parts.append(jax.lax.map(lambda bias, q=quadrature: q(*bias), (theta, rest)))
+        # one emission after the other: heads are few, their nodes many
+        parts.append(jax.lax.map(lambda one, b=bucket, q=quadrature: q(b.at(one)), emission))
     return parts
+
+
+def known_log_likelihoods(
+    emission: Emission, zeta: jax.Array, other: jax.Array, batch: PairBatch
+) -> jax.Array:
+    r"""Log-likelihood of each pair at a known relevance, without binomial coefficients: (pairs,).
+
+    .. math:: \sum_k M_k \log P(\text{click} \mid k, \zeta)
+              + W_k \log\big(1 - P(\text{click} \mid k, \zeta)\big)
+
+    Args:
+        emission: (contexts,) probabilities of a click.
+        zeta: (pairs,) relevance.
+        other: (pairs,) 1 - relevance.
+        batch: counts of the pairs.
+    """
+    if not batch.has_slots:
+        return _known(emission, zeta, other, batch.clicks, batch.unclicked)
+    zetas, others = batch.by_pair(zeta), batch.by_pair(other)
+    parts = [
+        _known(bucket.at(emission), z, o, bucket.clicks, bucket.unclicked)
+        for bucket, z, o in zip(batch.buckets, zetas, others, strict=True)
+    ]
+    return jnp.concatenate(parts)
+
+
+def _known(
+    emission: Emission, zeta: jax.Array, other: jax.Array, clicks: jax.Array, unclicked: jax.Array
+) -> jax.Array:
+    """The same of counts (pairs, contexts or slots)."""
+    if emission.is_affine:
+        a, a_rest, b, b_rest = emission
+        z, o = zeta[:, None], other[:, None]
+        each = clicks * jnp.log(jnp.where(clicks > 0, a * z + b * o, 1))
+        skipped = jnp.where(unclicked > 0, a_rest * z + b_rest * o, 1)
+        return (each + unclicked * jnp.log(skipped)).sum(axis=1)
+    theta, rest = emission.attractive, emission.attractive_rest
+    examined = clicks @ jnp.log(theta) if theta.ndim == 1 else (clicks * jnp.log(theta)).sum(axis=1)
+    clicked = examined + clicks.sum(axis=1) * jnp.log(zeta)
+    # 1 - theta zeta = (1 - zeta) + (1 - theta) zeta, a sum of positive terms
+    unseen = jnp.log(other[:, None] + rest * zeta[:, None])
+    return clicked + (unclicked * unseen).sum(axis=1)

@@ -15,16 +15,25 @@ are u = c + s sinh(t) at equal steps of t: as dense as the peak needs, ever furt
 tails. There the trapezoidal rule converges exponentially, as it does for analytic functions that
 fall off at both ends.
 
+Where unattractive items are clicked as well, clicks are not folded into p: clicks and skips alike
+are forms u zeta + v (1 - zeta), n_i of each, with (u, v) = (A, B) and (1 - A, 1 - B),
+
+.. math:: \log f(u) = a \log\zeta + b \log(1 - \zeta)
+          + \sum_i n_i \log\big(u_i \zeta + v_i (1 - \zeta)\big).
+
+Each logarithm is concave in zeta, so that f still has one peak.
+
 Nodes are held fixed in differentiation: the derivative of the rule is the rule of the derivative,
 which converges as well. Inside, pairs come last, which is faster.
 """
 
-from functools import partial
+from functools import partial, reduce
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from epiclick.click_models.base import Emission
 from epiclick.likelihood.rising import log_rising
 
 NODES = 96
@@ -35,8 +44,7 @@ NEGLIGIBLE = 32.0  # so far below its peak, in logarithms, the integrand ends
 
 
 def quadrature_log_likelihood(
-    theta: jax.Array,
-    rest: jax.Array,
+    emission: Emission,
     alpha: jax.Array,
     beta: jax.Array,
     clicks: jax.Array,
@@ -48,22 +56,33 @@ def quadrature_log_likelihood(
     Needs float64: millions of displays are the exponent of a number near 1.
 
     Args:
-        theta: (contexts,) position bias, above 0; 1 is allowed.
-        rest: (contexts,) 1 - theta, given apart so that it is exact near 1.
+        emission: (contexts,) probabilities of a click, that of an attractive item above 0; or
+            (pairs, slots), where counts are by slots.
         alpha: (pairs,) first parameter of the Beta of relevance.
         beta: (pairs,) second parameter.
         clicks: (pairs, contexts) number of clicks.
         unclicked: (pairs, contexts) number of displays without a click.
         nodes: points of the rule.
     """
-    alpha, beta = alpha.astype(rest.dtype), beta.astype(rest.dtype)
-    integrand = _integrand(rest, alpha, beta, clicks, unclicked)
-    examined = (clicks * jnp.log(theta)).sum(axis=1)
+    dtype = emission.attractive_rest.dtype
+    alpha, beta = alpha.astype(dtype), beta.astype(dtype)
+    integrand = _integrand(emission, alpha, beta, clicks, unclicked)
+    examined = log_examined(emission, clicks)
     return examined + _log_integral(integrand, nodes) - log_beta(alpha, beta)
 
 
+def log_examined(emission: Emission, clicks: jax.Array) -> jax.Array:
+    """Logarithm of what stands before the integral, prod A_k^M_k where B is 0: (pairs,).
+
+    Where the emission is affine, clicks are part of the integrand, and it is 0.
+    """
+    if emission.is_affine:
+        return jnp.zeros(len(clicks), emission.attractive.dtype)
+    return (clicks * jnp.log(emission.attractive)).sum(axis=1)
+
+
 def quadrature_moments(
-    rest: jax.Array,
+    emission: Emission,
     alpha: jax.Array,
     beta: jax.Array,
     clicks: jax.Array,
@@ -71,8 +90,9 @@ def quadrature_moments(
     nodes: int = NODES,
 ) -> tuple[jax.Array, jax.Array]:
     """Mean and variance of relevance given the clicks: (pairs,) each."""
-    alpha, beta = alpha.astype(rest.dtype), beta.astype(rest.dtype)
-    at = posterior_nodes(rest, alpha, beta, clicks, unclicked, nodes)
+    dtype = emission.attractive_rest.dtype
+    alpha, beta = alpha.astype(dtype), beta.astype(dtype)
+    at = posterior_nodes(emission, alpha, beta, clicks, unclicked, nodes)
     mean, mean_other = (at.weights * at.zeta).sum(axis=0), (at.weights * at.other).sum(axis=0)
     # deviations of the smaller one, whose digits are not spent on a leading 0.999...
     deviation = jnp.where(mean < mean_other, at.zeta - mean, at.other - mean_other)
@@ -83,7 +103,7 @@ class PosteriorNodes(NamedTuple):
     """Values of relevance and their probabilities given the clicks: (nodes, pairs) each.
 
     Attributes:
-        log_likelihood: (pairs,) of the clicks, but for the factors theta_k^M_k.
+        log_likelihood: (pairs,) of the clicks, but for `log_examined`.
         weights: probabilities.
         zeta: relevance.
         other: 1 - zeta.
@@ -100,7 +120,7 @@ class PosteriorNodes(NamedTuple):
 
 
 def posterior_nodes(
-    rest: jax.Array,
+    emission: Emission,
     alpha: jax.Array,
     beta: jax.Array,
     clicks: jax.Array,
@@ -108,31 +128,52 @@ def posterior_nodes(
     nodes: int = NODES,
 ) -> PosteriorNodes:
     """A discrete distribution whose expectations are those of relevance given the clicks."""
-    at, log_terms = _terms(_integrand(rest, alpha, beta, clicks, unclicked), nodes)
+    at, log_terms = _terms(_integrand(emission, alpha, beta, clicks, unclicked), nodes)
     log_integral = jax.nn.logsumexp(log_terms, axis=0)
     weights = jnp.exp(log_terms - log_integral)
     return PosteriorNodes(log_integral - log_beta(alpha, beta), weights, *at)
 
 
 class _Integrand(NamedTuple):
-    """What f is made of: r_k and W_k (contexts, pairs), p and b (pairs,)."""
+    """What f is made of: forms u zeta + v (1 - zeta), (forms, pairs), p and b (pairs,).
 
-    rest: jax.Array
-    unclicked: jax.Array
+    Attributes:
+        u: r_k of the skips; where the emission is affine, A_k of the clicks after them.
+        v: None where all are 1.
+        displays: how many are of the form.
+        p: a + M, or a where the emission is affine.
+        beta: b.
+    """
+
+    u: jax.Array
+    v: jax.Array | None
+    displays: jax.Array
     p: jax.Array
     beta: jax.Array
 
 
 def _integrand(
-    rest: jax.Array, alpha: jax.Array, beta: jax.Array, clicks: jax.Array, unclicked: jax.Array
+    emission: Emission, alpha: jax.Array, beta: jax.Array, clicks: jax.Array, unclicked: jax.Array
 ) -> _Integrand:
-    """The integrand of each pair; a context without a display is one nobody looks at, r = 1."""
-    return _Integrand(
-        rest=jnp.where(unclicked > 0, rest, 1).T,
-        unclicked=unclicked.T.astype(rest.dtype),
-        p=alpha + clicks.sum(axis=1).astype(rest.dtype),
-        beta=beta,
+    """The integrand of each pair; a context without a display is one nobody looks at, u = v = 1."""
+    dtype = emission.attractive_rest.dtype
+    if not emission.is_affine:
+        return _Integrand(
+            u=jnp.where(unclicked > 0, emission.attractive_rest, 1).T,
+            v=None,
+            displays=unclicked.T.astype(dtype),
+            p=alpha + clicks.sum(axis=1).astype(dtype),
+            beta=beta,
+        )
+    u, v = (
+        jnp.concatenate([jnp.where(unclicked > 0, skip, 1).T, jnp.where(clicks > 0, click, 1).T])
+        for skip, click in (
+            (emission.attractive_rest, emission.attractive),
+            (emission.unattractive_rest, emission.unattractive),
+        )
     )
+    count = jnp.concatenate([unclicked.T, clicks.T]).astype(dtype)
+    return _Integrand(u, v, count, alpha + jnp.zeros_like(beta), beta)
 
 
 class _Relevance(NamedTuple):
@@ -169,11 +210,11 @@ def _log_integral_jvp(
     r"""Derivatives are expectations given the clicks.
 
     .. math:: \partial_p = E[\log\zeta], \quad \partial_b = E[\log(1 - \zeta)], \quad
-              \partial_{r_k} = W_k E\Big[\frac{\zeta}{1 - \theta_k \zeta}\Big]
+              \partial_{u_i} = n_i E\Big[\frac{\zeta}{u_i \zeta + v_i (1 - \zeta)}\Big]
 
-    Written out so that contexts are gone through one after the other, which needs no
-    (contexts, nodes, pairs), and because weight and quotient of the last can under- and overflow:
-    both are taken relative to the smallest 1 - theta_k zeta.
+    Written out so that forms are gone through one after the other, which needs no
+    (forms, nodes, pairs), and because weight and quotient of the last can under- and overflow:
+    both are taken relative to the smallest form.
     """
     (f,), (d,) = primals, tangents
     at, log_terms = _terms(f, nodes)
@@ -181,14 +222,33 @@ def _log_integral_jvp(
     log_weights = log_terms - log_integral
     weights = jnp.exp(log_weights)
 
-    lowest = _unseen(f.rest.min(axis=0), at)
-    raised = jnp.exp(log_weights + at.log_zeta - jnp.log(lowest))
+    change = jnp.zeros_like(log_integral)
+    for part in _kinds(f):
+        lowest = _lowest(f, part, at)
+        log_raised = log_weights - jnp.log(lowest)
+        raised = jnp.exp(log_raised + at.log_zeta)
+        raised_other = None if f.v is None else jnp.exp(log_raised + at.log_other)
 
-    def quotient(_: None, rest: jax.Array) -> tuple[None, jax.Array]:
-        return None, (raised * (lowest / _unseen(rest, at))).sum(axis=0)
+        def quotient(
+            _: None,
+            form: tuple,
+            lowest: jax.Array = lowest,
+            raised: jax.Array = raised,
+            raised_other: jax.Array | None = raised_other,
+        ) -> tuple[None, tuple]:
+            relative = lowest / _form(form[0], form[1], at)
+            by_u = (raised * relative).sum(axis=0)
+            return None, (
+                by_u,
+                None if raised_other is None else (raised_other * relative).sum(axis=0),
+            )
 
-    _, quotients = jax.lax.scan(quotient, None, f.rest)  # (contexts, pairs)
-    change = (f.unclicked * quotients * d.rest).sum(axis=0)
+        own = (f.u[part], None if f.v is None else f.v[part])
+        _, (by_u, by_v) = jax.lax.scan(quotient, None, own)  # (contexts, pairs) each
+        change += (f.displays[part] * by_u * d.u[part]).sum(axis=0)
+        if by_v is not None:
+            assert d.v is not None
+            change += (f.displays[part] * by_v * d.v[part]).sum(axis=0)
     change += (weights * at.log_zeta).sum(axis=0) * d.p
     change += (weights * at.log_other).sum(axis=0) * d.beta
     return log_integral, change
@@ -204,11 +264,10 @@ def _terms(f: _Integrand, nodes: int) -> tuple[_Relevance, jax.Array]:
 def _rule(f: _Integrand, nodes: int) -> tuple[jax.Array, jax.Array]:
     """Nodes u = c + s sinh(t) and weights s cosh(t) h, h the step in t, where f counts.
 
-    The derivative in r_k has a factor 1 / (1 - theta_k zeta), with which it may reach much further
-    up than f. So the end is looked for with the largest of these factors.
+    The derivative in u or v has 1 / (u zeta + v (1 - zeta)) as a factor, with which it may reach
+    much further than f. So the end is looked for with the largest of these factors.
     """
-    centre, width = _peak(f)
-    smallest = f.rest.min(axis=0)
+    centre, width = _peak(f) if f.v is None else _affine_peak(f)
     floor = _log_f(f, _relevance(centre[None])) - NEGLIGIBLE  # (1, pairs)
     side = jnp.array([-1, 1], centre.dtype)[:, None]
 
@@ -216,7 +275,8 @@ def _rule(f: _Integrand, nodes: int) -> tuple[jax.Array, jax.Array]:
         low, high = ends
         middle = (low + high) / 2
         at = _relevance(centre + width * jnp.sinh(side * middle))  # (2, pairs)
-        within = _log_f(f, at) - jnp.log(_unseen(smallest, at)) > floor
+        lowest = reduce(jnp.minimum, (_lowest(f, part, at) for part in _kinds(f)))
+        within = _log_f(f, at) - jnp.log(lowest) > floor
         return jnp.where(within, middle, low), jnp.where(within, high, middle)
 
     start = jnp.zeros((2, *centre.shape), centre.dtype)
@@ -236,13 +296,13 @@ def _peak(f: _Integrand) -> tuple[jax.Array, jax.Array]:
     slope / (1 - zeta) falls throughout, so it is found by bisection.
     """
     p, beta = jnp.maximum(f.p, 1), jnp.maximum(f.beta, 1)
-    looked_at = f.unclicked * (1 - f.rest)
+    looked_at = f.displays * (1 - f.u)
 
     def halve(_: int, ends: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         low, high = ends
         middle = (low + high) / 2
         at = _relevance(middle)
-        pull = beta + (looked_at * at.other / _unseen(f.rest, at)).sum(axis=0)
+        pull = beta + (looked_at * at.other / _form(f.u, None, at)).sum(axis=0)
         rising = p * at.other > at.zeta * pull
         return jnp.where(rising, middle, low), jnp.where(rising, high, middle)
 
@@ -251,29 +311,72 @@ def _peak(f: _Integrand) -> tuple[jax.Array, jax.Array]:
     low, high = jax.lax.fori_loop(0, CENTRE_BISECTIONS, halve, ends)
     centre = (low + high) / 2
     at = _relevance(centre)
-    bend = looked_at * (at.other**2 - f.rest * at.zeta**2) / _unseen(f.rest, at) ** 2
+    bend = looked_at * (at.other**2 - f.u * at.zeta**2) / _form(f.u, None, at) ** 2
     curvature = at.zeta * at.other * (p + beta + bend.sum(axis=0))
     return centre, 1 / jnp.sqrt(curvature)
 
 
-def _log_f(f: _Integrand, at: _Relevance) -> jax.Array:
-    """Logarithm of the integrand, context by context: (any, pairs)."""
+def _affine_peak(f: _Integrand) -> tuple[jax.Array, jax.Array]:
+    """The same where unattractive items are clicked, too. The slope is
 
-    def add(total: jax.Array, context: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
-        rest, unclicked = context
-        return total + unclicked * jnp.log(_unseen(rest, at)), None
+        p (1 - zeta) - b zeta + zeta (1 - zeta) sum_i n_i (u_i - v_i) / (u_i zeta + v_i (1 - zeta)),
+
+    whose last term lies between -N zeta and N (1 - zeta), N the number of displays; divided by
+    zeta (1 - zeta) the slope falls throughout. At its zero minus its derivative is a sum of
+    squares.
+    """
+    assert f.v is not None
+    p, beta = jnp.maximum(f.p, 1), jnp.maximum(f.beta, 1)
+    difference, total = f.u - f.v, f.displays.sum(axis=0)
+
+    def halve(_: int, ends: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        low, high = ends
+        middle = (low + high) / 2
+        at = _relevance(middle)
+        # zeta and 1 - zeta each over the form: neither product can overflow
+        per_form = f.displays * difference / _form(f.u, f.v, at)
+        rising = p * at.other + (per_form * at.zeta * at.other).sum(axis=0) > beta * at.zeta
+        return jnp.where(rising, middle, low), jnp.where(rising, high, middle)
+
+    ends = (jnp.log(p / (beta + total)), jnp.log((p + total) / beta))
+    low, high = jax.lax.fori_loop(0, CENTRE_BISECTIONS, halve, ends)
+    centre = (low + high) / 2
+    at = _relevance(centre)
+    steep = f.displays * (difference * at.zeta * at.other / _form(f.u, f.v, at)) ** 2
+    curvature = p * at.other**2 + beta * at.zeta**2 + steep.sum(axis=0)
+    return centre, 1 / jnp.sqrt(curvature)
+
+
+def _log_f(f: _Integrand, at: _Relevance) -> jax.Array:
+    """Logarithm of the integrand, form by form: (any, pairs)."""
+
+    def add(total: jax.Array, form: tuple) -> tuple[jax.Array, None]:
+        u, v, count = form
+        return total + count * jnp.log(_form(u, v, at)), None
 
     start = f.p * at.log_zeta + f.beta * at.log_other
-    return jax.lax.scan(add, start, (f.rest, f.unclicked))[0]
+    return jax.lax.scan(add, start, (f.u, f.v, f.displays))[0]
 
 
-def _unseen(rest: jax.Array, at: _Relevance) -> jax.Array:
-    """1 - theta zeta as a sum of positive terms.
+def _form(u: jax.Array, v: jax.Array | None, at: _Relevance) -> jax.Array:
+    """u zeta + v (1 - zeta), a sum of positive terms; v of None is 1.
 
     Where it would underflow, f is 0; the smallest positive number then keeps its logarithm finite,
     and cancels in the derivative.
     """
-    return jnp.maximum(at.other + rest * at.zeta, jnp.finfo(at.zeta.dtype).tiny)
+    other = at.other if v is None else v * at.other
+    return jnp.maximum(other + u * at.zeta, jnp.finfo(at.zeta.dtype).tiny)
+
+
+def _kinds(f: _Integrand) -> list[slice]:
+    """The forms of skips, and where they are listed those of clicks."""
+    half = len(f.u) // 2
+    return [slice(None)] if f.v is None else [slice(half), slice(half, None)]
+
+
+def _lowest(f: _Integrand, kind: slice, at: _Relevance) -> jax.Array:
+    """At most the smallest form of a kind: (any, pairs). Kinds apart, it is hardly less."""
+    return _form(f.u[kind].min(axis=0), None if f.v is None else f.v[kind].min(axis=0), at)
 
 
 def log_beta(a: jax.Array, b: jax.Array) -> jax.Array:

@@ -10,10 +10,11 @@ Samples come as logarithms: those of a Beta with parameters of 1e-3 are not repr
 import jax
 import jax.numpy as jnp
 
+from epiclick.click_models.base import Emission
+
 
 def sampled_log_likelihood(
-    theta: jax.Array,
-    rest: jax.Array,
+    emission: Emission,
     log_zeta: jax.Array,
     log_other: jax.Array,
     clicks: jax.Array,
@@ -22,31 +23,55 @@ def sampled_log_likelihood(
     """Logarithm of the mean over samples of each pair's likelihood: (pairs,).
 
     Args:
-        theta: (contexts,) position bias.
-        rest: (contexts,) 1 - theta.
+        emission: (contexts,) probabilities of a click, or (pairs, slots) with counts by slots.
         log_zeta: (pairs, samples) logarithms of sampled relevance.
         log_other: (pairs, samples) logarithms of 1 - relevance.
         clicks: (pairs, contexts) number of clicks.
         unclicked: (pairs, contexts) number of displays without a click.
     """
-    each = log_likelihood_of_samples(theta, rest, log_zeta, log_other, clicks, unclicked)
+    each = log_likelihood_of_samples(emission, log_zeta, log_other, clicks, unclicked)
     return jax.nn.logsumexp(each, axis=1) - jnp.log(each.shape[1])
 
 
 def log_likelihood_of_samples(
-    theta: jax.Array,
-    rest: jax.Array,
+    emission: Emission,
     log_zeta: jax.Array,
     log_other: jax.Array,
     clicks: jax.Array,
     unclicked: jax.Array,
 ) -> jax.Array:
     """Logarithm of the likelihood at each sample, the paper's J: (pairs, samples)."""
+    if emission.is_affine:
+        return _affine(emission, log_zeta, log_other, clicks, unclicked)
+    rest = emission.attractive_rest
+    rest = rest[:, None] if rest.ndim == 2 else rest
     total = clicks.sum(axis=1, keepdims=True)
-    clicked = (clicks * jnp.log(theta)).sum(axis=1, keepdims=True) + total * log_zeta
+    examined = (clicks * jnp.log(emission.attractive)).sum(axis=1, keepdims=True)
+    clicked = examined + total * log_zeta
     # 1 - theta zeta = (1 - zeta) + (1 - theta) zeta, a sum of positive terms
     unseen = jnp.exp(log_other)[:, :, None] + rest * jnp.exp(log_zeta)[:, :, None]
-    # without displays there is nothing to say, even where relevance rounds to 1 and theta is 1
-    smallest = jnp.finfo(unseen.dtype).tiny
-    log_unseen = jnp.where(unclicked[:, None, :] > 0, jnp.log(jnp.maximum(unseen, smallest)), 0)
-    return clicked + (unclicked[:, None, :] * log_unseen).sum(axis=-1)
+    return clicked + _log_product(unseen, unclicked)
+
+
+def _affine(
+    emission: Emission,
+    log_zeta: jax.Array,
+    log_other: jax.Array,
+    clicks: jax.Array,
+    unclicked: jax.Array,
+) -> jax.Array:
+    """The same where unattractive items are clicked, too: clicks are forms as skips are."""
+    a, a_rest, b, b_rest = (part[:, None] if part.ndim == 2 else part for part in emission)
+    zeta, other = jnp.exp(log_zeta)[:, :, None], jnp.exp(log_other)[:, :, None]
+    clicked = _log_product(a * zeta + b * other, clicks)
+    return clicked + _log_product(a_rest * zeta + b_rest * other, unclicked)
+
+
+def _log_product(probability: jax.Array, count: jax.Array) -> jax.Array:
+    """Sum over contexts of count times log-probability: (pairs, samples).
+
+    Without displays there is nothing to say, even where a probability rounds to 0.
+    """
+    smallest = jnp.finfo(probability.dtype).tiny
+    log = jnp.where(count[:, None, :] > 0, jnp.log(jnp.maximum(probability, smallest)), 0)
+    return (count[:, None, :] * log).sum(axis=-1)

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from epiclick.click_models.base import Emission
 from epiclick.evaluating import SAMPLES
 from epiclick.evaluation.clicks import score_clicks
 from epiclick.evaluation.joint import JointScores, joint_log_likelihood
@@ -75,8 +76,8 @@ class Measure:
         probability = theta[counts.context] * (alpha / (alpha + beta))[counts.pair]
         display = score_clicks(counts, probability).display_log_likelihood
         if fitted.kind == "EpistemicPBM":
-            biases = draw_bias(fitted, counts.contexts, SAMPLES, self.seed)
-            joint = joint_log_likelihood(counts, *biases, alpha, beta, self.batches)
+            biases = Emission(*draw_bias(fitted, counts.contexts, SAMPLES, self.seed))
+            joint = joint_log_likelihood(counts, biases, alpha, beta, self.batches)
         else:
             # displays are independent for a model without uncertainty
             joint = JointScores(*[display * counts.total_displays] * 2)

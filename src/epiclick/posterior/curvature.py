@@ -1,26 +1,29 @@
-r"""Second derivatives of the log-likelihood of each pair, relevance integrated out.
+r"""Second derivatives of the log-likelihood of pairs, relevance integrated out.
 
 The likelihood of a pair is an integral over its relevance zeta. Were zeta known, its logarithm
-would be g(x, zeta), of plain derivatives in the logits of position bias and in the raw outputs of
+would be g(x, zeta), of plain derivatives in the logits of the emission and in the raw outputs of
 the network. The derivatives of the integral are moments of these given the clicks (Louis' identity)
 
 .. math:: \nabla \log \int e^g = E[\nabla g], \qquad
           \nabla^2 \log \int e^g = E[\nabla^2 g] + \operatorname{Cov}[\nabla g],
 
-taken over the nodes of the quadrature. With x = logit(theta_k), r = 1 - theta,
+taken over the nodes of the quadrature. With x_k = logit(A_k), and where unattractive items are
+clicked as well y_k = logit(B_k), P_k = A_k zeta + B_k (1 - zeta),
 
-.. math:: g = M_k \log\theta_k + W_k \log(1 - \theta_k \zeta) + a \log\zeta + b \log(1 - \zeta)
-          - \log B(a, b).
+.. math:: g = M_k \log P_k + W_k \log(1 - P_k) + a \log\zeta + b \log(1 - \zeta) - \log B(a, b).
+
+Hessians over contexts are summed over pairs at once: each pair's own would take the memory.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.scipy.special import digamma, polygamma
 
-from epiclick.likelihood.quadrature import posterior_nodes
+from epiclick.click_models.base import Emission
+from epiclick.likelihood.quadrature import PosteriorNodes, log_examined, posterior_nodes
 from epiclick.models.relevance import betas_of, probability
 
 NODES = 48
@@ -28,14 +31,17 @@ NODES = 48
 
 
 class PairCurvature(NamedTuple):
-    """Derivatives for each pair in the free logits f and in the raw outputs (mean, confidence).
+    """Derivatives in logits of the emission and in the raw outputs (mean, confidence).
+
+    Logits are x of all contexts, then where the emission is affine y of all contexts. Those of an A
+    of 1 or a B of 0 have no derivative.
 
     Attributes:
         value: (pairs,) log-likelihood.
-        by_logit: (pairs, f).
+        by_logit: (pairs, logits).
         by_raw: (pairs, 2).
-        logit_logit: (pairs, f, f).
-        logit_raw: (pairs, f, 2).
+        logit_logit: (logits, logits), summed over pairs.
+        logit_raw: (pairs, logits, 2).
         raw_raw: (pairs, 2, 2).
     """
 
@@ -48,54 +54,208 @@ class PairCurvature(NamedTuple):
 
 
 def pair_curvature(
-    theta: jax.Array,
-    rest: jax.Array,
-    free: np.ndarray,
+    emission: Emission,
     raw: jax.Array,
     clicks: jax.Array,
     unclicked: jax.Array,
     nodes: int = NODES,
+    slots: jax.Array | None = None,
 ) -> PairCurvature:
     """Log-likelihood of pairs with its first and second derivatives.
 
     Args:
-        theta: (contexts,) position bias.
-        rest: (contexts,) 1 - theta.
-        free: contexts whose logits are free.
+        emission: (contexts,) probabilities of a click.
         raw: (pairs, 2) raw outputs of the network.
-        clicks: (pairs, contexts).
-        unclicked: (pairs, contexts).
+        clicks: (pairs, contexts), or (pairs, slots).
+        unclicked: likewise.
         nodes: of the quadrature.
+        slots: (pairs, slots) contexts of the counts, where they are not of all contexts.
     """
     alpha, beta = betas_of(raw[:, 0], raw[:, 1], jnp, smooth=True)
-    at = posterior_nodes(rest, alpha, beta, clicks, unclicked, nodes)
-    t, r = theta[free], rest[free]
-    seen = at.zeta / (at.other + r[:, None, None] * at.zeta)  # zeta / (1 - theta zeta)
-    missed = unclicked[:, free].T[:, None]  # (f, 1, pairs)
-    scale = (t * r)[:, None, None]
-    slope = -missed * scale * seen  # (f, nodes, pairs)
-    bend = slope * ((1 - 2 * t)[:, None, None] + scale * seen)
-    known = jnp.concatenate([slope, at.log_zeta[None], at.log_other[None]])  # (f + 2, nodes, pairs)
-    mean = (at.weights * known).sum(axis=1)  # (f + 2, pairs)
-    away = known - mean[:, None]
-    covariance = jnp.einsum("np,inp,jnp->pij", at.weights, away, away)
+    local = emission if slots is None else emission.at(slots)
+    at = posterior_nodes(local, alpha, beta, clicks, unclicked, nodes)
+    known = _known(local, at, clicks.T, unclicked.T)
+    logits = len(known.constant)
+    shapes = jnp.stack([at.log_zeta, at.log_other])
+    varying = jnp.concatenate([known.slope, shapes])  # (logits + 2, nodes, pairs)
+    mean = (at.weights * varying).sum(axis=1)  # (logits + 2, pairs)
+    away = jnp.sqrt(at.weights) * (varying - mean[:, None])
+    of_logits, of_shapes = away[:logits], away[logits:]
+    by_logit = known.constant + mean[:logits]
+    cross = jnp.einsum("lnp,snp->pls", of_logits, of_shapes)
 
-    count = len(free)
-    clicked = clicks[:, free]
-    diagonal = (at.weights * bend).sum(axis=1).T - clicked * t * r  # (pairs, f)
     first, second = _shape_derivatives(alpha, beta)
-    by_shape = mean[count:].T - first  # in alpha and beta
-    shape_shape = covariance[:, count:, count:] - second
+    by_shape = mean[logits:].T - first  # in alpha and beta
+    shape_shape = jnp.einsum("snp,tnp->pst", of_shapes, of_shapes) - second
     turn, turned = _raw_to_shape(raw)  # (pairs, 2 shapes, 2 raws), (pairs, 2, 2, 2)
+    logit_raw = jnp.einsum("pfs,pso->pfo", cross, turn)
+    contexts = emission.attractive.shape[0]
     return PairCurvature(
-        value=at.log_likelihood + (clicks * jnp.log(theta)).sum(axis=1),
-        by_logit=clicked * r + mean[:count].T,
+        value=at.log_likelihood + log_examined(local, clicks),
+        by_logit=_by_context(by_logit.T, slots, contexts),
         by_raw=jnp.einsum("ps,pso->po", by_shape, turn),
-        logit_logit=covariance[:, :count, :count] + diagonal[:, :, None] * jnp.eye(count),
-        logit_raw=jnp.einsum("pfs,pso->pfo", covariance[:, :count, count:], turn),
+        logit_logit=_outer_sum(of_logits, slots, contexts)
+        + _expected_bend(known, at.weights, slots, contexts),
+        logit_raw=_by_context(logit_raw, slots, contexts),
         raw_raw=jnp.einsum("pso,pst,ptq->poq", turn, shape_shape, turn)
         + jnp.einsum("ps,psoq->poq", by_shape, turned),
     )
+
+
+class ParameterCurvature(NamedTuple):
+    """Derivatives of the same log-likelihoods in the parameters of the emission.
+
+    Attributes:
+        by_parameter: (pairs, parameters).
+        parameter_parameter: (parameters, parameters), summed over pairs.
+        parameter_raw: (pairs, parameters, 2).
+    """
+
+    by_parameter: jax.Array
+    parameter_parameter: jax.Array
+    parameter_raw: jax.Array
+
+
+def chained(
+    logits: Callable[[jax.Array], jax.Array], parameters: jax.Array, own: PairCurvature
+) -> ParameterCurvature:
+    r"""The chain rule from logits of the emission to the parameters of which they are functions.
+
+    .. math:: \nabla_p = J^\top \nabla_x, \qquad
+              \nabla_p^2 = J^\top \nabla_x^2 J
+              + \sum_i \frac{\partial g}{\partial x_i} \nabla_p^2 x_i
+
+    Args:
+        logits: from parameters (parameters,) to logits (logits,), in the order of `PairCurvature`;
+            see `emission_logits`.
+        parameters: (parameters,) where the derivatives were taken.
+        own: those in logits.
+    """
+    jacobian = jax.jacfwd(logits)(parameters)  # (logits, parameters)
+    slope = own.by_logit.sum(axis=0)
+    bend = jax.hessian(lambda values: slope @ logits(values))(parameters)
+    return ParameterCurvature(
+        by_parameter=own.by_logit @ jacobian,
+        parameter_parameter=jacobian.T @ own.logit_logit @ jacobian + bend,
+        parameter_raw=jnp.einsum("plo,lf->pfo", own.logit_raw, jacobian),
+    )
+
+
+def emission_logits(emission: Emission) -> jax.Array:
+    """x of all contexts, then y where the emission is affine: (logits,).
+
+    Where a probability is 0 or 1 the logit is set to 0: it is held, and has no derivative.
+    """
+    parts = [(emission.attractive, emission.attractive_rest)]
+    if emission.is_affine:
+        parts.append((emission.unattractive, emission.unattractive_rest))
+
+    def logit(value: jax.Array, rest: jax.Array) -> jax.Array:
+        inside = (value > 0) & (rest > 0)
+        value, rest = (jnp.where(inside, part, 1.0) for part in (value, rest))
+        return jnp.log(value) - jnp.log(rest)
+
+    return jnp.concatenate([logit(*part) for part in parts])
+
+
+class _Known(NamedTuple):
+    """Derivatives in logits at known relevance; (logits, nodes, pairs), constants (logits, pairs).
+
+    Attributes:
+        slope: first derivatives, but for `constant`.
+        bend: second derivatives in the same logit, but for `constant_bend`.
+        mixed: (contexts, nodes, pairs) those in x and y of one context; None without y.
+        constant: what does not depend on relevance.
+        constant_bend: likewise.
+    """
+
+    slope: jax.Array
+    bend: jax.Array
+    mixed: jax.Array | None
+    constant: jax.Array
+    constant_bend: jax.Array
+
+
+def _known(
+    emission: Emission, at: PosteriorNodes, clicks: jax.Array, unclicked: jax.Array
+) -> _Known:
+    """Of counts (contexts or slots, pairs)."""
+    # (contexts, 1) or (slots, pairs)
+    t, r, *trust = (
+        part[:, None] if part.ndim == 1 else part.T for part in emission if part is not None
+    )
+    scale, smallest = t * r, jnp.finfo(at.zeta.dtype).tiny
+    if not trust:
+        # zeta / (1 - theta zeta), finite where theta is 1 and relevance cannot be told from it
+        seen = at.zeta / jnp.maximum(at.other + r[:, None] * at.zeta, smallest)
+        slope = -(unclicked * scale)[:, None] * seen
+        bend = slope * ((1 - 2 * t)[:, None] + scale[:, None] * seen)
+        return _Known(slope, bend, None, clicks * r, -clicks * scale)
+    b, b_rest = trust
+    click = jnp.maximum(t[:, None] * at.zeta + b[:, None] * at.other, smallest)
+    skip = jnp.maximum(r[:, None] * at.zeta + b_rest[:, None] * at.other, smallest)
+    count, missed = clicks[:, None], unclicked[:, None]
+    # P changes with x by A (1 - A) zeta, with y by B (1 - B) (1 - zeta); both over P and 1 - P
+    turn, turn_b = (scale[:, None] * at.zeta, (b * b_rest)[:, None] * at.other)
+    slopes, bends = [], []
+    for change, own, own_rest in ((turn, t, r), (turn_b, b, b_rest)):
+        up, down = change / click, change / skip
+        slope = count * up - missed * down
+        slopes.append(slope)
+        bends.append(slope * (own_rest - own)[:, None] - count * up**2 - missed * down**2)
+    mixed = -count * (turn / click) * (turn_b / click) - missed * (turn / skip) * (turn_b / skip)
+    slope = jnp.concatenate(slopes)
+    nothing = jnp.zeros_like(slope[:, 0])
+    return _Known(slope, jnp.concatenate(bends), mixed, nothing, nothing)
+
+
+def _columns(slots: jax.Array, kinds: int, contexts: int) -> jax.Array:
+    """(pairs, kinds * slots) number of each slot's logit, of as many kinds of logits."""
+    return jnp.concatenate([slots + kind * contexts for kind in range(kinds)], axis=1)
+
+
+def _by_context(values: jax.Array, slots: jax.Array | None, contexts: int) -> jax.Array:
+    """(pairs, logits, ...) from values by logit, or by those of slots."""
+    if slots is None:
+        return values
+    pairs, size = slots.shape
+    kinds = values.shape[1] // size
+    row, column = jnp.arange(pairs)[:, None], _columns(slots, kinds, contexts)
+    start = jnp.zeros((pairs, kinds * contexts, *values.shape[2:]), values.dtype)
+    return start.at[row, column].add(values)
+
+
+def _outer_sum(away: jax.Array, slots: jax.Array | None, contexts: int) -> jax.Array:
+    """Sum over nodes and pairs of outer products of (logits, nodes, pairs): (logits, logits)."""
+    if slots is None:
+        flat = away.reshape(len(away), -1)
+        return flat @ flat.T
+    each = jnp.einsum("inp,jnp->pij", away, away)
+    kinds = len(away) // slots.shape[1]
+    column = _columns(slots, kinds, contexts)
+    start = jnp.zeros((kinds * contexts,) * 2, away.dtype)
+    return start.at[column[:, :, None], column[:, None, :]].add(each)
+
+
+def _expected_bend(
+    known: _Known, weights: jax.Array, slots: jax.Array | None, contexts: int
+) -> jax.Array:
+    """Sum over pairs of E[second derivatives at known relevance]: (logits, logits)."""
+
+    def total(values: jax.Array) -> jax.Array:
+        """Sum over pairs of (logits or slots, pairs): (logits,)."""
+        if slots is None:
+            return values.sum(axis=1)
+        kinds = len(values) // slots.shape[1]
+        start = jnp.zeros(kinds * contexts, values.dtype)
+        return start.at[_columns(slots, kinds, contexts)].add(values.T)
+
+    own = jnp.diag(total((weights * known.bend).sum(axis=1) + known.constant_bend))
+    if known.mixed is None:
+        return own
+    mixed = jnp.diag(total((weights * known.mixed).sum(axis=1)))
+    nothing = jnp.zeros_like(mixed)
+    return own + jnp.block([[nothing, mixed], [mixed, nothing]])
 
 
 def _shape_derivatives(alpha: jax.Array, beta: jax.Array) -> tuple[jax.Array, jax.Array]:

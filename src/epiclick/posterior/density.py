@@ -10,7 +10,7 @@ A pair's term depends on L by its raw outputs only. So its own second derivative
 wide the layer is, and all of the Hessian is put together from them (`curvature.py`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 import pyarrow.compute as pc
 
+from epiclick.click_models.base import Emission
 from epiclick.data.counts import ClickCounts
 from epiclick.likelihood.quadrature import log_beta, quadrature_log_likelihood
 from epiclick.likelihood.tilting import tilted
@@ -27,7 +28,7 @@ from epiclick.models.position import PointLookup, position_points
 from epiclick.models.relevance import betas_of, exposure
 from epiclick.models.uncertainty import free_contexts
 from epiclick.network import Layers, given_to_last
-from epiclick.posterior.curvature import pair_curvature
+from epiclick.posterior.curvature import chained, pair_curvature
 from epiclick.posterior.prior import Prior
 from epiclick.posterior.threads import on_all_cores
 from epiclick.training.pairset import PairSet
@@ -115,8 +116,9 @@ class Density:
             given = (self.body, chunk.inputs, chunk.clicks)
             factor, *shapes = (np.asarray(p) for p in _shapes(self.anchor, all_vectors, *given))
             rest, alpha, beta = shapes
-            own = (rest[0], alpha[0], beta[0], chunk.clicks, chunk.unclicked)
-            moved = tilted(*own, rest[1:], alpha[1:], beta[1:]).log_sum
+            own = (Emission(1 - rest[0], rest[0]), alpha[0], beta[0], chunk.clicks, chunk.unclicked)
+            other = Emission(1 - rest[1:], rest[1:])
+            moved = tilted(*own, other, alpha[1:], beta[1:]).log_sum
             total += factor[1:] - factor[0] + moved.sum(axis=1)
         return total
 
@@ -234,7 +236,8 @@ def _values(
         theta, rest, given, layer = unpack(anchor, clicks.shape[1], vector, body, inputs)
         raw = given @ layer
         alpha, beta = betas_of(raw[:, 0], raw[:, 1], jnp, smooth=True)
-        return quadrature_log_likelihood(theta, rest, alpha, beta, clicks, unclicked).sum()
+        emission = Emission(theta, rest)
+        return quadrature_log_likelihood(emission, alpha, beta, clicks, unclicked).sum()
 
     return jax.lax.map(one, vectors)
 
@@ -271,12 +274,14 @@ def _slope(
     unclicked: jax.Array,
 ) -> tuple[jax.Array, jax.Array]:
     """Log-likelihood of the pairs and its gradient (size,); nothing else of `own` is worked out."""
-    theta, rest, given, layer = unpack(anchor, clicks.shape[1], vector, body, inputs)
-    free = free_contexts(clicks.shape[1], anchor)
-    at = (theta, rest, free, given @ layer, clicks, unclicked)
+    contexts = clicks.shape[1]
+    theta, rest, given, layer = unpack(anchor, contexts, vector, body, inputs)
+    at = (Emission(theta, rest), given @ layer, clicks, unclicked)
     own = pair_curvature(*at, nodes=NODES_OF_SLOPE)
+    free, logits = _logits(anchor, contexts)
+    by_position = chained(logits, vector[: len(free)], own).by_parameter
     by_layer = given.T @ own.by_raw
-    return own.value.sum(), jnp.concatenate([own.by_logit.sum(axis=0), by_layer.ravel()])
+    return own.value.sum(), jnp.concatenate([by_position.sum(axis=0), by_layer.ravel()])
 
 
 @jax.jit(static_argnums=0)
@@ -295,15 +300,23 @@ def _curvature(
     """
     contexts = clicks.shape[1]
     theta, rest, given, layer = unpack(anchor, contexts, vector, body, inputs)
-    free = free_contexts(contexts, anchor)
-    own = pair_curvature(theta, rest, free, given @ layer, clicks, unclicked)
+    own = pair_curvature(Emission(theta, rest), given @ layer, clicks, unclicked)
+    free, logits = _logits(anchor, contexts)
+    by_position, position, position_raw = chained(logits, vector[: len(free)], own)
     size = layer.size
-    position = own.logit_logit.sum(axis=0)
-    cross = jnp.einsum("pfo,ph->fho", own.logit_raw, given).reshape(len(free), size)
+    cross = jnp.einsum("pfo,ph->fho", position_raw, given).reshape(len(free), size)
     mean, both, confidence = (
         (given * own.raw_raw[:, o, q][:, None]).T @ given for o, q in ((0, 0), (0, 1), (1, 1))
     )
     blocks = jnp.array([[mean, both], [both.T, confidence]])
     inner = blocks.transpose(2, 0, 3, 1).reshape(size, size)  # (h, o, g, q)
     hessian = jnp.block([[position, cross], [cross.T, inner]])
-    return own.value.sum(), own.by_logit, own.by_raw, given, hessian
+    return own.value.sum(), by_position, own.by_raw, given, hessian
+
+
+def _logits(
+    anchor: int | None, contexts: int
+) -> tuple[np.ndarray, Callable[[jax.Array], jax.Array]]:
+    """The free contexts, and from their logits to those of all contexts."""
+    free = free_contexts(contexts, anchor)
+    return free, lambda own: jnp.zeros(contexts).at[free].set(own)

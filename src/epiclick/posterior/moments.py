@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import jax
 import numpy as np
 
+from epiclick.click_models.base import Emission
 from epiclick.data.counts import ClickCounts
 from epiclick.likelihood.tilting import tilted
 from epiclick.models.averaging import bias_by, networks_of
@@ -26,7 +27,8 @@ def moments_by_draw(
     """
     refuse_after_fork()
     networks = networks_of(draws)
-    _, rest = bias_by(fitted, draws, contexts_of(fitted, counts.contexts))
+    emission = Emission(*bias_by(fitted, draws, contexts_of(fitted, counts.contexts)))
+    mean = Emission(*(part.mean(axis=0) for part in emission[:2]))
     for _, _, part in chunks_of(counts, CHUNK):
         alpha, beta = (
             np.broadcast_to(each, (len(draws), len(part)))
@@ -40,7 +42,7 @@ def moments_by_draw(
         clicks, unclicked = (
             np.pad(each, ((0, missing), (0, 0))) for each in (clicks, displays - clicks)
         )
-        average = (rest.mean(axis=0), alpha.mean(axis=0), beta.mean(axis=0), clicks, unclicked)
+        average = (mean, alpha.mean(axis=0), beta.mean(axis=0), clicks, unclicked)
         with jax.enable_x64(True):
-            found = tilted(*average, rest, alpha, beta)
+            found = tilted(*average, emission, alpha, beta)
         yield found.mean[:, : len(part)], found.variance[:, : len(part)]

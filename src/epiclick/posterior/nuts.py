@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from epiclick.click_models.base import Emission
 from epiclick.errors import InputError, InputWarning
 from epiclick.likelihood.pairs import PairBatch, pair_log_likelihoods
 from epiclick.models.relevance import betas_of
@@ -130,7 +131,8 @@ def _log_likelihood(
     theta, rest, given, layer = unpack(density.anchor, density.contexts, vector, (), hidden)
     raw = given @ layer
     alpha, beta = betas_of(raw[:, 0], raw[:, 1], jnp, smooth=True)
-    return batch.weight @ pair_log_likelihoods(theta[None], rest[None], alpha, beta, batch)[0]
+    emission = Emission(theta[None], rest[None])
+    return batch.weight @ pair_log_likelihoods(emission, alpha, beta, batch)[0]
 
 
 def _check(r_hat: np.ndarray, divergences: int, samples: int) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import jax
 import numpy as np
 
+from epiclick.click_models.base import Emission
 from epiclick.likelihood.exact import exact_posterior
 from epiclick.likelihood.pairs import SWITCH_OVER, Bucket
 from epiclick.likelihood.quadrature import quadrature_moments
@@ -85,9 +86,9 @@ def pairs_of(bucket: Bucket, rows: np.ndarray) -> Few | Heads:
     return Few(clicks, np.asarray(bucket.order)[rows])
 
 
-def _moments_of_mixture(*given: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _moments_of_mixture(emission: Emission, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
     """What `BetaMixture.moments` gives, compiled."""
-    weights, alphas, betas = exact_posterior(*given)
+    weights, alphas, betas = exact_posterior(emission, *given)
     total = alphas + betas
     means = alphas / total
     mean = (weights * means).sum(axis=1)
@@ -110,4 +111,5 @@ def _padded(
     pairs = len(columns[0])
     size = SOME if pairs <= SOME < size else size
     index = np.r_[np.arange(pairs), np.zeros(size - pairs, int)]
-    return [np.asarray(part)[:pairs] for part in program(rest, *(c[index] for c in columns))]
+    emission = Emission(1 - rest, rest)
+    return [np.asarray(part)[:pairs] for part in program(emission, *(c[index] for c in columns))]

@@ -16,11 +16,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from epiclick.click_models.base import Emission
 from epiclick.errors import InputError
-from epiclick.estimators.base import Betas, Draws, Estimator, Points
+from epiclick.estimators.base import Betas, Draws, Estimator
 from epiclick.estimators.draws import LEAST_LOG_THETA, draw_position
 from epiclick.estimators.entropy import modified_entropy
-from epiclick.likelihood.pairs import PairBatch, pair_log_likelihoods
+from epiclick.likelihood.pairs import PairBatch, known_log_likelihoods, pair_log_likelihoods
 from epiclick.models.parameters import Parameters
 from epiclick.models.position import BetaLookup, PointLookup, position_betas, position_points
 from epiclick.models.relevance import relevance_betas, relevance_points
@@ -111,38 +112,35 @@ class EpistemicObjective:
             objective += weight * modified_entropy(relevance, position, batch.weight)
         return -objective, Told(estimate.log_likelihood, estimate.log_scale)
 
-    def draw_bias(
-        self, rng: np.random.Generator, parameters: Parameters, inputs: Any
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """theta and 1 - theta, (samples, contexts) each; one sample where bias is a point."""
+    def draw_bias(self, rng: np.random.Generator, parameters: Parameters, inputs: Any) -> Emission:
+        """Of (samples, contexts); one sample where bias is a point."""
         if isinstance(parameters.position, BetaLookup):
             _, position = _betas(parameters, inputs)
             log_theta, log_rest = draw_position(rng, position, self.samples)
-            return np.exp(np.maximum(log_theta, LEAST_LOG_THETA)), np.exp(log_rest)
+            return Emission(np.exp(np.maximum(log_theta, LEAST_LOG_THETA)), np.exp(log_rest))
         theta, rest = position_points(parameters.position, self.anchor, np)
-        return np.asarray(theta)[None], np.asarray(rest)[None]
+        return Emission(np.asarray(theta)[None], np.asarray(rest)[None])
 
     def score(
         self, parameters: Parameters, inputs: jax.Array, batch: PairBatch, bias: Any
     ) -> jax.Array:
         """Sum over pairs of log of the mean of JJ over position biases."""
-        theta, rest = bias
         alpha, beta = relevance_betas(parameters.layers, inputs, jnp, smooth=parameters.smooth)
-        each = pair_log_likelihoods(theta, rest, alpha, beta, batch)  # (samples, pairs)
-        return (jax.nn.logsumexp(each, axis=0) - jnp.log(len(theta))) @ batch.weight
+        each = pair_log_likelihoods(bias, alpha, beta, batch)  # (samples, pairs)
+        return (jax.nn.logsumexp(each, axis=0) - jnp.log(len(each))) @ batch.weight
 
     def started(self, measure: Callable[[], float]) -> Self:
         """Let the estimator ask for the first batch's likelihood."""
         return replace(self, estimator=self.estimator.started(measure))
 
-    def _position(self, parameters: Parameters) -> Betas | Points:
+    def _position(self, parameters: Parameters) -> Betas | Emission:
         if isinstance(parameters.position, BetaLookup):
             return Betas(*position_betas(parameters.position, jnp))
         logit = parameters.position.logit
         if self.held:
             held = np.isin(np.arange(len(logit)), self.held)
             logit = jnp.where(held, jax.lax.stop_gradient(logit), logit)
-        return Points(*position_points(PointLookup(logit), self.anchor, jnp))
+        return Emission(*position_points(PointLookup(logit), self.anchor, jnp))
 
 
 @dataclass(frozen=True)
@@ -174,11 +172,8 @@ class PointwiseObjective:
         """Sum over pairs and contexts of M log(theta zeta) + W log(1 - theta zeta)."""
         assert isinstance(parameters.position, PointLookup)
         zeta, other = relevance_points(parameters.layers, inputs, jnp)
-        theta, rest = position_points(parameters.position, self.anchor, jnp)
-        clicked = batch.clicks @ jnp.log(theta) + batch.clicks.sum(axis=1) * jnp.log(zeta)
-        # 1 - theta zeta = (1 - zeta) + (1 - theta) zeta, a sum of positive terms
-        unseen = jnp.log(other[:, None] + rest * zeta[:, None])
-        return batch.weight @ (clicked + (batch.unclicked * unseen).sum(axis=1))
+        emission = Emission(*position_points(parameters.position, self.anchor, jnp))
+        return batch.weight @ known_log_likelihoods(emission, zeta, other, batch)
 
     def started(self, measure: Callable[[], float]) -> Self:
         """The same objective."""

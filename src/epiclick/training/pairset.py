@@ -35,10 +35,11 @@ class PairSet:
         *,
         weight: np.ndarray | None = None,
         shapes: Shapes | None = None,
+        affine: bool = False,
     ) -> "PairSet":
         """Pairs of some counts in batches of at most `batch_size`; see `Batches`."""
         inputs = None if scaler is None else Inputs(counts, scaler)
-        return cls(Batches(counts, batch_size, weight, shapes), inputs)
+        return cls(Batches(counts, batch_size, weight, shapes, affine), inputs)
 
     @property
     def width(self) -> int:
@@ -61,9 +62,8 @@ class PairSet:
             batch = self.batches.assemble(pairs)
             if self.inputs is not None:
                 return self.inputs.take(pairs), batch
-            parts = [bucket.clicks + bucket.unclicked for bucket in batch.buckets]
-            displays = self.batches.counts.over_given(np.concatenate(parts))
-            return exposure(displays), batch
+            clicks, unclicked = self.batches.dense(pairs)
+            return exposure(self.batches.counts.over_given(clicks + unclicked)), batch
 
         with ThreadPoolExecutor(1) as background:
             waiting = None
