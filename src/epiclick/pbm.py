@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,7 @@ from epiclick.data.counts import ClickCounts
 from epiclick.data.features import read_features
 from epiclick.data.given_counts import check_counts, counts_of
 from epiclick.errors import InputError
+from epiclick.estimators.names import EstimatorName
 from epiclick.evaluation.clicks import ClickScores, score_clicks
 from epiclick.manners import Parametrised
 from epiclick.models.bias_table import position_bias_table
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from epiclick.data.page_weights import PageWeights
     from epiclick.export.lightgbm_data import LightGBMData
     from epiclick.fitting import Plan
-
-EstimatorName = Literal["naive", "self_normalized", "conditioned", "exact", "marginal"]
 
 
 class PositionBasedModel(Parametrised, ABC):

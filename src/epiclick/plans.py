@@ -12,7 +12,7 @@ from epiclick.data.counts import ClickCounts
 from epiclick.errors import InputError, InputWarning
 from epiclick.estimators import ESTIMATORS, make_estimator
 from epiclick.fitting import Plan
-from epiclick.models.kinds import ThetaPosterior
+from epiclick.models.kinds import ThetaPosterior, head_of
 from epiclick.posterior.anchor import Anchor, resolve_anchor
 from epiclick.posterior.known_bias import held_contexts, read_known_bias
 from epiclick.posterior.nuts import require_numpyro
@@ -37,7 +37,7 @@ def epistemic_plan(model: "EpistemicPBM", counts: ClickCounts) -> Plan:
     estimator = make_estimator(
         model.estimator, samples=model.samples, baseline=model.baseline, literal=model.literal
     )
-    point = model.estimator == "marginal"
+    point = estimator.is_point
     anchor = _anchor(model.anchor, counts) if point else None
     if not point and not (model.anchor is None or str(model.anchor) == "auto"):
         raise InputError(
@@ -53,7 +53,7 @@ def epistemic_plan(model: "EpistemicPBM", counts: ClickCounts) -> Plan:
         require_numpyro()
     index = None if anchor is None else anchor.index
     objective = EpistemicObjective(estimator, float(model.entropy), index, model.samples)
-    plan = _plan(model, objective, "point" if point else "beta", anchor, counts)
+    plan = _plan(model, objective, anchor, counts)
     if point and counts.features is None and model.epochs is None and model.members == 1:
         plan = replace(plan, training=replace(plan.training, epochs=EPOCHS_TO_MODE))
     return replace(plan, posterior=model.theta_posterior if point else None, wide=point)
@@ -69,7 +69,7 @@ def pointwise_plan(model: "PointwisePBM", counts: ClickCounts) -> Plan:
         )
     anchor = _anchor(model.anchor, counts)
     index = None if anchor is None else anchor.index
-    return _plan(model, PointwiseObjective(index), "point", anchor, counts)
+    return _plan(model, PointwiseObjective(index), anchor, counts)
 
 
 def with_known_bias(plan: Plan, counts: ClickCounts, source: Any) -> Plan:
@@ -99,7 +99,6 @@ def with_known_bias(plan: Plan, counts: ClickCounts, source: Any) -> Plan:
 def _plan(
     model: "EpistemicPBM | PointwisePBM",
     objective: Any,
-    position: str,
     anchor: Anchor | None,
     counts: ClickCounts,
 ) -> Plan:
@@ -109,14 +108,15 @@ def _plan(
             f"{model.members} members without a bootstrap would all be the same: without features "
             "nothing is random; leave bootstrap=True"
         )
+    kind = type(model).__name__
     return Plan(
-        kind=type(model).__name__,
+        kind=kind,
+        head=head_of(kind, with_features=not bare),
         settings={
             name: list(value) if isinstance(value, tuple) else value
             for name, value in model.get_params().items()
         },
         objective=objective,
-        position=position,
         hidden=tuple(model.hidden),
         training=TrainingSettings(
             epochs=model.epochs or (EPOCHS_WITHOUT_FEATURES if bare else EPOCHS),

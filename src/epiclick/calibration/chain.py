@@ -16,9 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from epiclick.likelihood.pairs import PairBatch, pair_log_likelihoods
-from epiclick.models.relevance import betas_of
 from epiclick.network import given_to_last
 from epiclick.posterior.density import Density
+from epiclick.relevance.links import betas_of
 
 WARMUP = 30  # moves before the first draw
 BETWEEN = 3  # moves from one draw to the next, so that draws are nearly independent

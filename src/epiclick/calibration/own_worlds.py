@@ -20,8 +20,8 @@ from epiclick.data.features import FeatureTable
 from epiclick.data.scaler import FeatureScaler
 from epiclick.models.parameters import Parameters
 from epiclick.models.position import PointLookup
-from epiclick.models.relevance import betas_of
 from epiclick.network import given_to_last, init_mlp
+from epiclick.relevance.links import betas_of
 
 if TYPE_CHECKING:
     from epiclick.posterior.density import Density

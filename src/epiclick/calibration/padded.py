@@ -61,11 +61,9 @@ def _shapes(
 
 def _batches(plan: "Plan", parts: tuple[ClickCounts, ...]) -> list[int]:
     """Number of batches of each part, as in a fit without common shapes."""
-    from epiclick.fitting import LEAST_STEPS
+    from epiclick.fitting import pairs_per_batch
 
-    size = plan.training.batch_size
-    if plan.position != "beta":
-        size = min(size, -(-len(parts[0]) // LEAST_STEPS))
+    size = pairs_per_batch(plan, len(parts[0]))
     return [-(-len(part) // size) for part in parts]
 
 

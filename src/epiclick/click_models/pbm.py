@@ -9,10 +9,11 @@ import pyarrow as pa
 
 from epiclick.click_models.base import CLICK, Channel, Emission, PageStates
 from epiclick.click_models.examination import examined, free_contexts, start_logits
-from epiclick.click_models.prior import ParameterPrior, UniformPrior
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
+
+    from epiclick.click_models.prior import ParameterPrior
 
 
 class PositionBased:
@@ -53,8 +54,10 @@ class PositionBased:
         """Click rates relative to the anchor's."""
         return start_logits(click_rate, anchor)
 
-    def prior(self, contexts: pa.Table, anchor: int | None) -> ParameterPrior:
+    def prior(self, contexts: pa.Table, anchor: int | None) -> "ParameterPrior":
         """Uniform."""
+        from epiclick.click_models.prior import UniformPrior  # whose scipy loading does without
+
         return UniformPrior.of(len(self.free(len(contexts), anchor)))
 
     def anchors(self, contexts: pa.Table) -> np.ndarray:

@@ -16,11 +16,12 @@ from epiclick.click_models.base import (
     given_names,
 )
 from epiclick.click_models.examination import examined, free_contexts, start_logits
-from epiclick.click_models.prior import EffectsPrior, ParameterPrior
 from epiclick.errors import InputError
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
+
+    from epiclick.click_models.prior import ParameterPrior
 
 LAST_CLICK = "last_click"
 
@@ -96,8 +97,10 @@ class UserBrowsing:
         """Click rates relative to the anchor's."""
         return start_logits(click_rate, anchor)
 
-    def prior(self, contexts: pa.Table, anchor: int | None) -> ParameterPrior:
+    def prior(self, contexts: pa.Table, anchor: int | None) -> "ParameterPrior":
         """Effects of the position (on its device) and of the distance from the last click."""
+        from epiclick.click_models.prior import EffectsPrior  # whose scipy loading does without
+
         _, place = given_contexts(contexts, self.history)
         position = np.array(contexts["position"].to_pylist())
         last = np.array(contexts[LAST_CLICK].to_pylist())

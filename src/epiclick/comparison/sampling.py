@@ -18,7 +18,7 @@ from scipy import sparse
 
 from epiclick.comparison.measures import Measure
 from epiclick.comparison.slots import Slots
-from epiclick.models.averaging import matched_beta
+from epiclick.relevance.average import matched_beta
 
 DRAWN = 512
 """Items that are drawn one by one."""

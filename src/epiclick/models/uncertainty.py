@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from epiclick.models.parameters import Parameters
-from epiclick.models.position import BetaLookup, PointLookup, position_betas
+from epiclick.models.position import PointLookup
 
 if TYPE_CHECKING:
     from epiclick.models.fitted import FittedPBM
@@ -46,6 +46,10 @@ class ParameterPosterior:
     gradient: float
     samples: np.ndarray | None = None
 
+    def samples_of(self, covariance: str) -> np.ndarray | None:
+        """The draws by Markov chains, which take clicks to follow the model, as "bayes" does."""
+        return self.samples if covariance == "bayes" else None
+
 
 def free_contexts(contexts: int, anchor: int | None) -> np.ndarray:
     """Indices of the contexts whose bias is learned."""
@@ -54,16 +58,14 @@ def free_contexts(contexts: int, anchor: int | None) -> np.ndarray:
 
 def to_vector(parameters: Parameters, anchor: int | None) -> np.ndarray:
     """Position bias and last layer as one vector of float64; see `ParameterPosterior`."""
-    assert isinstance(parameters.position, PointLookup)
-    logit = np.asarray(parameters.position.logit, np.float64)
+    logit = np.asarray(parameters.position.points.logit, np.float64)
     weight, bias = (np.asarray(part, np.float64) for part in parameters.layers[-1])
     return np.concatenate([logit[free_contexts(len(logit), anchor)], weight.ravel(), bias])
 
 
 def from_vector(parameters: Parameters, anchor: int | None, vector: np.ndarray) -> Parameters:
     """The parameters with position bias and last layer replaced by those of the vector."""
-    assert isinstance(parameters.position, PointLookup)
-    logit = np.array(parameters.position.logit, np.float64)
+    logit = np.array(parameters.position.points.logit, np.float64)
     free = free_contexts(len(logit), anchor)
     logit[free] = vector[: len(free)]
     outputs = len(parameters.layers[-1][1])
@@ -101,17 +103,15 @@ def parameter_draws(
         return fitted.members
     own, posterior = fitted.parameters, fitted.posterior
     rng = np.random.default_rng([seed, 4])
-    if isinstance(own.position, BetaLookup):
-        from epiclick.beta import Beta  # whose scipy models of points need not load
-
-        log_theta, log_rest = Beta(*position_betas(own.position, np)).sample_logs(rng, count)
-        return [own._replace(position=PointLookup(logit)) for logit in log_theta - log_rest]
-    if posterior is None:
+    if posterior is None and own.position.is_point:
         return [own]
-    if posterior.samples is not None and kind == "bayes":
-        vectors = posterior.samples[rng.integers(len(posterior.samples), size=count)]
-    else:
+    if posterior is None:
+        return [own._replace(position=drawn) for drawn in own.position.drawn(rng, count)]
+    samples = posterior.samples_of(kind)
+    if samples is None:
         vectors = mirrored_draws(posterior.mean, getattr(posterior, kind), count, rng)
+    else:
+        vectors = samples[rng.integers(len(samples), size=count)]
     return [from_vector(own, fitted.anchor, vector) for vector in vectors]
 
 

@@ -8,11 +8,11 @@ from epiclick.data.counts import ClickCounts
 from epiclick.estimators import make_estimator
 from epiclick.models.parameters import Parameters
 from epiclick.models.position import START_CONFIDENCE, BetaLookup, PointLookup, init_points
-from epiclick.models.relevance import init_relevance
 from epiclick.network import Layers
 from epiclick.paper.settings import Settings
 from epiclick.paper.variants import Variant
 from epiclick.posterior.anchor import resolve_anchor
+from epiclick.relevance.first_layers import init_relevance
 from epiclick.training.objective import EpistemicObjective, Objective, PointwiseObjective
 from epiclick.training.settings import TrainingSettings
 
@@ -52,7 +52,7 @@ def start_of(variant: Variant, settings: Settings, train: ClickCounts, seed: int
     estimator = make_estimator(
         variant.estimator, settings.samples, variant.baseline, variant.literal
     )
-    if variant.estimator == "marginal":
+    if estimator.is_point:
         anchor = resolve_anchor(train, "auto").index
         rate = _click_rates(train)
         mean = float(np.clip(rate[anchor], LEAST_MEAN, MOST_MEAN))

@@ -21,7 +21,7 @@ import numpy as np
 from jax.scipy.special import digamma, polygamma
 
 from epiclick.likelihood.quadrature import posterior_nodes
-from epiclick.models.relevance import betas_of, probability
+from epiclick.relevance.links import betas_of, probability
 
 NODES = 48
 """Of the quadrature, right to 1e-9 a pair."""

@@ -24,12 +24,13 @@ from epiclick.data.counts import ClickCounts
 from epiclick.likelihood.quadrature import log_beta, quadrature_log_likelihood
 from epiclick.likelihood.tilting import tilted
 from epiclick.models.position import PointLookup, position_points
-from epiclick.models.relevance import betas_of, exposure
 from epiclick.models.uncertainty import free_contexts
 from epiclick.network import Layers, given_to_last
 from epiclick.posterior.curvature import pair_curvature
 from epiclick.posterior.prior import Prior
 from epiclick.posterior.threads import on_all_cores
+from epiclick.relevance.exposure import exposure
+from epiclick.relevance.links import betas_of
 from epiclick.training.pairset import PairSet
 
 CHUNK = 2_048

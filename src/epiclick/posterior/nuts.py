@@ -19,10 +19,10 @@ import numpy as np
 
 from epiclick.errors import InputError, InputWarning
 from epiclick.likelihood.pairs import PairBatch, pair_log_likelihoods
-from epiclick.models.relevance import betas_of
 from epiclick.network import given_to_last
 from epiclick.posterior.density import Density, unpack
 from epiclick.posterior.prior import Prior
+from epiclick.relevance.links import betas_of
 
 SAMPLES = 1000
 CHAINS = 4

@@ -22,8 +22,8 @@ from epiclick.estimators.draws import LEAST_LOG_THETA, draw_position
 from epiclick.estimators.entropy import modified_entropy
 from epiclick.likelihood.pairs import PairBatch, pair_log_likelihoods
 from epiclick.models.parameters import Parameters
-from epiclick.models.position import BetaLookup, PointLookup, position_betas, position_points
-from epiclick.models.relevance import relevance_betas, relevance_points
+from epiclick.models.position import PointLookup, position_betas, position_points
+from epiclick.relevance.links import relevance_betas, relevance_points
 
 
 class Diverged(InputError):
@@ -39,6 +39,11 @@ class Told(NamedTuple):
 
 class Objective(Protocol):
     """What the training loop needs to know of a model."""
+
+    @property
+    def is_point(self) -> bool:
+        """Whether the click model's parameters are points while training, and not Betas."""
+        ...
 
     def draw(self, rng: np.random.Generator, parameters: Parameters, inputs: Any) -> Draws | None:
         """Samples for one step, drawn on the host; Diverged where parameters are not finite."""
@@ -85,9 +90,14 @@ class EpistemicObjective:
     held: tuple[int, ...] = ()
     frozen: bool = False
 
+    @property
+    def is_point(self) -> bool:
+        """As the estimator takes the click model's parameters."""
+        return self.estimator.is_point
+
     def draw(self, rng: np.random.Generator, parameters: Parameters, inputs: Any) -> Draws | None:
         """Samples for one step; no program runs where none are needed."""
-        if not isinstance(parameters.position, BetaLookup):
+        if parameters.position.is_point:
             return None
         betas = _betas(parameters, inputs)
         if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(betas)):
@@ -108,14 +118,16 @@ class EpistemicObjective:
         objective = estimate.surrogate / _total(batch)
         if self.entropy:
             weight = self.entropy * jnp.exp(-estimate.log_scale)
-            objective += weight * modified_entropy(relevance, position, batch.weight)
+            betas = parameters.position.betas(jnp)
+            spread = None if betas is None else Betas(*betas)
+            objective += weight * modified_entropy(relevance, spread, batch.weight)
         return -objective, Told(estimate.log_likelihood, estimate.log_scale)
 
     def draw_bias(
         self, rng: np.random.Generator, parameters: Parameters, inputs: Any
     ) -> tuple[np.ndarray, np.ndarray]:
         """theta and 1 - theta, (samples, contexts) each; one sample where bias is a point."""
-        if isinstance(parameters.position, BetaLookup):
+        if not parameters.position.is_point:
             _, position = _betas(parameters, inputs)
             log_theta, log_rest = draw_position(rng, position, self.samples)
             return np.exp(np.maximum(log_theta, LEAST_LOG_THETA)), np.exp(log_rest)
@@ -136,9 +148,9 @@ class EpistemicObjective:
         return replace(self, estimator=self.estimator.started(measure))
 
     def _position(self, parameters: Parameters) -> Betas | Points:
-        if isinstance(parameters.position, BetaLookup):
+        if not parameters.position.is_point:
             return Betas(*position_betas(parameters.position, jnp))
-        logit = parameters.position.logit
+        logit = parameters.position.points.logit
         if self.held:
             held = np.isin(np.arange(len(logit)), self.held)
             logit = jnp.where(held, jax.lax.stop_gradient(logit), logit)
@@ -154,6 +166,11 @@ class PointwiseObjective:
     """
 
     anchor: int | None
+
+    @property
+    def is_point(self) -> bool:
+        """Always."""
+        return True
 
     def draw(self, rng: np.random.Generator, parameters: Parameters, inputs: Any) -> None:
         """Nothing is sampled."""
@@ -172,7 +189,6 @@ class PointwiseObjective:
         self, parameters: Parameters, inputs: jax.Array, batch: PairBatch, bias: Any
     ) -> jax.Array:
         """Sum over pairs and contexts of M log(theta zeta) + W log(1 - theta zeta)."""
-        assert isinstance(parameters.position, PointLookup)
         zeta, other = relevance_points(parameters.layers, inputs, jnp)
         theta, rest = position_points(parameters.position, self.anchor, jnp)
         clicked = batch.clicks @ jnp.log(theta) + batch.clicks.sum(axis=1) * jnp.log(zeta)
@@ -190,9 +206,7 @@ def _with_held_confidence(parameters: Parameters) -> Parameters:
     *body, last = parameters.layers
     mean = jnp.arange(len(last[1])) == 0  # the first output; the second is the confidence
     weight, bias = (jnp.where(mean, part, jax.lax.stop_gradient(part)) for part in last)
-    position = parameters.position
-    if isinstance(position, BetaLookup):
-        position = position._replace(confidence=jax.lax.stop_gradient(position.confidence))
+    position = parameters.position.with_confidence(jax.lax.stop_gradient)
     return Parameters((*body, (weight, bias)), position)
 
 
@@ -205,6 +219,5 @@ def _total(batch: PairBatch) -> jax.Array:
 @jax.jit
 def _betas(parameters: Parameters, inputs: jax.Array) -> tuple[Betas, Betas]:
     """Relevance of the batch's pairs, and position bias."""
-    assert isinstance(parameters.position, BetaLookup)
     relevance = Betas(*relevance_betas(parameters.layers, inputs, jnp, smooth=parameters.smooth))
     return relevance, Betas(*position_betas(parameters.position, jnp))
