@@ -1,9 +1,9 @@
 """Held-out pages of a real log: our click models beside plain EM, with query-clustered intervals.
 
 Reads the `yandex-pages` sample (see `--data`), fits each model to its training pages without
-features, and scores the test pages per display: the mean log-probability of each click or skip given
-the page's clicks above it. Prints JSON; `difference` is to plain EM of the same contexts, with the
-90 % interval of a t distribution over queries.
+features, and scores the test pages per display: the mean log-probability of each click or skip
+given the page's clicks above it. Prints JSON; `difference` is to plain EM of the same contexts,
+with the 90 % interval of a t distribution over queries.
 """
 
 import argparse

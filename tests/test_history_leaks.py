@@ -28,13 +28,13 @@ from epiclick.models.fitted import FittedPBM, QuerySets, TrainingSummary, given_
 from epiclick.models.parameters import Parameters
 from epiclick.models.position import PointLookup
 from epiclick.models.prediction import contexts_of, given_contexts_of, relevance_of
-from epiclick.models.relevance import exposure
 from epiclick.models.soundness import check_sound
 from epiclick.pbm import EpistemicPBM
 from epiclick.posterior.anchor import _clearly_larger, resolve_anchor
 from epiclick.posterior.density import Density
 from epiclick.posterior.prior import Prior
 from epiclick.posterior.unbounded import unbounded_bias
+from epiclick.relevance.exposure import exposure
 from epiclick.training.pairset import PairSet
 from epiclick.training.warm_start import warm_start
 

@@ -8,8 +8,8 @@ import pytest
 import epiclick as ec
 from epiclick.evaluating import evaluate
 from epiclick.evaluation.clicks import ClickScores
-from epiclick.models.relevance import exposure
 from epiclick.posterior import density
+from epiclick.relevance.exposure import exposure
 from epiclick.training import pairset
 
 CURVES = {

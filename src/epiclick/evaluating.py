@@ -98,7 +98,7 @@ def _part_scores(fitted: FittedPBM, counts: ClickCounts) -> ClickScores:
 
 def _joint(fitted: FittedPBM, counts: ClickCounts, probability: np.ndarray) -> JointScores:
     """Joint log-likelihoods; displays are independent for a model without uncertainty."""
-    if fitted.kind == "PointwisePBM":
+    if not fitted.relevance_head.has_uncertainty:
         total = score_clicks(counts, probability).display_log_likelihood * counts.total_displays
         return JointScores(total, total)
     emission = Emission(*draw_bias(fitted, counts.contexts, SAMPLES))

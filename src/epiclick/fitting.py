@@ -11,6 +11,7 @@ import jax
 import numpy as np
 import pandas as pd
 
+from epiclick.click_models.registry import CLICK_MODELS
 from epiclick.data.counts import ClickCounts
 from epiclick.data.matching import is_among, locate_rows
 from epiclick.data.scaler import FeatureScaler
@@ -19,14 +20,14 @@ from epiclick.evaluation.checks import check_fit
 from epiclick.models.fitted import FeatureSpec, FittedPBM, Items, QuerySets, TrainingSummary
 from epiclick.models.kinds import ThetaPosterior
 from epiclick.models.parameters import Parameters
-from epiclick.models.position import BetaLookup, PointLookup, init_betas, init_points
-from epiclick.models.relevance import init_exposure, init_relevance
+from epiclick.models.position import Lookup, PointLookup, init_betas
 from epiclick.posterior.anchor import Moved
 from epiclick.posterior.identifiability import check_anchor, named
 from epiclick.posterior.items import known_items
 from epiclick.posterior.position import KnownBias, find_posterior
 from epiclick.posterior.unbounded import UnboundedBias, unbounded_bias
 from epiclick.processes import refuse_after_fork
+from epiclick.relevance.registry import HEADS
 from epiclick.training.batches import Shapes
 from epiclick.training.bootstrap import bootstrap_weights
 from epiclick.training.checkpoint import Checkpoint, digest_counts, digest_settings
@@ -48,9 +49,9 @@ class Plan:
 
     Attributes:
         kind: name of the class that is fitted.
+        head: name of the relevance head.
         settings: its parameters, as they are stored.
         objective: what training maximises.
-        position: whether position bias is a "beta" or a "point".
         hidden: units of the network's hidden layers.
         training: how long and how fast.
         anchor: index of the context whose bias is 1, None for a free scale.
@@ -63,12 +64,13 @@ class Plan:
             logs are to share compiled programs.
         known: position bias known from elsewhere.
         wide: whether the network's last layer, whose posterior is found, takes all others' units.
+        click_model: name of the click model.
     """
 
     kind: str
+    head: str
     settings: Mapping[str, Any]
     objective: Objective
-    position: str
     hidden: tuple[int, ...]
     training: TrainingSettings
     anchor: int | None
@@ -80,6 +82,7 @@ class Plan:
     shapes: tuple[Shapes, Shapes | None] | None = None
     known: KnownBias | None = None
     wide: bool = False
+    click_model: str = "pbm"
 
 
 def fit_pbm(
@@ -110,7 +113,7 @@ def fit_pbm(
     if plan.anchor is not None:
         check_anchor(train, plan.anchor)
     scaler = fit_scaler(train) if init is None or init.features is None else init.features.scaler
-    batch_size = _batch_size(plan, train)
+    batch_size = pairs_per_batch(plan, len(train))
     shapes, valid_shapes = plan.shapes or (None, None)
     weight, settings = None, plan.training
     if settings.networks > 1 and settings.bootstrap:
@@ -151,6 +154,7 @@ def fit_pbm(
         parameters, posterior = find_posterior(
             whole,
             fitted.parameters,
+            fitted.clicks,
             plan.anchor,
             plan.posterior,
             plan.known,
@@ -220,14 +224,14 @@ def _with_contexts_of(train: ClickCounts, valid: ClickCounts) -> ClickCounts:
     return replace(valid, contexts=train.contexts, context=index[valid.context])
 
 
-def _batch_size(plan: Plan, train: ClickCounts) -> int:
+def pairs_per_batch(plan: Plan, pairs: int) -> int:
     """Most pairs in a batch: as asked, but small logs are learned in several steps an epoch.
 
     Where position bias is a Beta, its width depends on the size of batches, which is left alone.
     """
-    if plan.position == "beta":
+    if not plan.objective.is_point:
         return plan.training.batch_size
-    return min(plan.training.batch_size, -(-len(train) // LEAST_STEPS))
+    return min(plan.training.batch_size, -(-pairs // LEAST_STEPS))
 
 
 def _starts(plan: Plan, train: ClickCounts, width: int, init: FittedPBM | None) -> list[Parameters]:
@@ -247,9 +251,9 @@ def _starts(plan: Plan, train: ClickCounts, width: int, init: FittedPBM | None) 
 
 def _as_known(start: Parameters, known: KnownBias) -> Parameters:
     """The parameters with position bias where it is known to be."""
-    assert isinstance(start.position, PointLookup)
+    logit = start.position.points.logit
     given = np.isfinite(known.mean)
-    return start._replace(position=PointLookup(np.where(given, known.mean, start.position.logit)))
+    return start._replace(position=PointLookup(np.where(given, known.mean, logit)))
 
 
 def _start(plan: Plan, train: ClickCounts, width: int, network: int = 0) -> Parameters:
@@ -260,20 +264,16 @@ def _start(plan: Plan, train: ClickCounts, width: int, network: int = 0) -> Para
     )
     with np.errstate(invalid="ignore"):
         rate = clicks / displays
-    if plan.position == "beta":
-        position: BetaLookup | PointLookup = init_betas(len(train.contexts))
-        mean = 0.5
-    else:
-        position = init_points(rate, plan.anchor)
+    position: Lookup = init_betas(len(train.contexts))
+    mean = 0.5
+    if plan.objective.is_point:
+        position = PointLookup(CLICK_MODELS[plan.click_model].start(rate, plan.anchor))
         mean = float(
             np.clip(np.nanmax(rate if plan.anchor is None else rate[plan.anchor]), 0.01, 0.9)
         )
-    outputs = 2 if plan.kind == "EpistemicPBM" else 1
-    if train.features is None:
-        layers = init_exposure(width, outputs=outputs, mean=mean)
-    else:
-        rng = np.random.default_rng([plan.training.seed, 0, *([network] if network else [])])
-        layers = init_relevance(rng, width, plan.hidden, outputs=outputs, mean=mean, wide=plan.wide)
+    rng = np.random.default_rng([plan.training.seed, 0, *([network] if network else [])])
+    head = HEADS[plan.head]
+    layers = head.first_layers(rng, width, plan.hidden, mean=mean, wide=plan.wide)
     return Parameters(layers, position)
 
 
@@ -305,6 +305,7 @@ def _gather(
     distinct = [None if c is None else c.query_id.unique() for c in (train, held_out)]
     return FittedPBM(
         kind=plan.kind,
+        head=plan.head,
         settings=plan.settings,
         parameters=trained[0],
         anchor=plan.anchor,
@@ -317,6 +318,7 @@ def _gather(
         items=None,
         training=summary,
         members=tuple(trained[1:]),
+        click_model=plan.click_model,
     )
 
 
@@ -339,7 +341,7 @@ def _digest(counts: ClickCounts, valid: ClickCounts | None, init: FittedPBM | No
 def _depends(plan: Plan) -> tuple[Any, ...]:
     """All settings that a run depends on."""
     known = None if plan.known is None else [values.tolist() for values in plan.known]
-    network = (plan.objective, plan.position, plan.hidden)
+    network = (plan.objective, plan.click_model, plan.head, plan.hidden)
     return (*network, plan.training, plan.anchor, plan.holdout, known)
 
 

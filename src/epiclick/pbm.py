@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,7 @@ from epiclick.data.counts import ClickCounts
 from epiclick.data.features import read_features
 from epiclick.data.given_counts import check_counts, counts_of
 from epiclick.errors import InputError
+from epiclick.estimators.names import EstimatorName
 from epiclick.evaluation.clicks import ClickScores, score_clicks
 from epiclick.manners import Parametrised
 from epiclick.models.bias_table import click_table, position_bias_table
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from epiclick.data.page_weights import PageWeights
     from epiclick.export.lightgbm_data import LightGBMData
     from epiclick.fitting import Plan
-
-EstimatorName = Literal["naive", "self_normalized", "conditioned", "exact", "marginal"]
 
 
 class PositionBasedModel(Parametrised, ABC):
@@ -108,7 +107,7 @@ class PositionBasedModel(Parametrised, ABC):
         counts = counts_of(given, click_model=self.click_model, name=name)
         own = click_model(self.click_model)
         if counts.history == own.history:
-            return counts
+            return counts.completed()
         if not own.history:
             return counts.by_given()
         raise InputError(
@@ -143,8 +142,8 @@ class PositionBasedModel(Parametrised, ABC):
         """Given context columns, mean, low, high, and relative to the anchor, or else the first.
 
         Where examination depends on what happened above on the page, it is the average over the
-        displays of the training log; `click_table` has all contexts. The ends of intervals are NaN for a bias that is at its bound: without the bound it would
-        be that of the anchor or more.
+        displays of the training log; `click_table` has all contexts. The ends of intervals are NaN
+        for a bias that is at its bound: without the bound it would be that of the anchor or more.
 
         Args:
             kind: "robust": intervals from the differences between queries, which hold even where

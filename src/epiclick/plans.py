@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from epiclick.arguments import is_number, is_switch, is_whole, shown
+from epiclick.click_models.registry import click_model
 from epiclick.data.counts import ClickCounts
 from epiclick.errors import InputError, InputWarning
 from epiclick.estimators import ESTIMATORS, make_estimator
 from epiclick.fitting import Plan
-from epiclick.models.kinds import ThetaPosterior
+from epiclick.models.kinds import ThetaPosterior, head_of
 from epiclick.posterior.anchor import Anchor, resolve_anchor
 from epiclick.posterior.known_bias import held_contexts, read_known_bias
 from epiclick.posterior.nuts import require_numpyro
@@ -20,7 +21,7 @@ from epiclick.training.objective import EpistemicObjective, PointwiseObjective
 from epiclick.training.settings import TrainingSettings
 
 if TYPE_CHECKING:
-    from epiclick.pbm import EpistemicPBM, PointwisePBM
+    from epiclick.pbm import EpistemicModel, PointwisePBM
 
 EPOCHS = 50
 EPOCHS_WITHOUT_FEATURES = 300
@@ -31,13 +32,13 @@ POSITION_RATE = 10.0
 """The lookup learns so many times as fast as the network."""
 
 
-def epistemic_plan(model: "EpistemicPBM", counts: ClickCounts) -> Plan:
+def epistemic_plan(model: "EpistemicModel", counts: ClickCounts) -> Plan:
     """How an epistemic model is fitted to counts."""
     check_parameters(model)
     estimator = make_estimator(
         model.estimator, samples=model.samples, baseline=model.baseline, literal=model.literal
     )
-    point = model.estimator == "marginal"
+    point = estimator.is_point
     anchor = _anchor(model.anchor, counts) if point else None
     if not point and not (model.anchor is None or str(model.anchor) == "auto"):
         raise InputError(
@@ -52,8 +53,9 @@ def epistemic_plan(model: "EpistemicPBM", counts: ClickCounts) -> Plan:
     if point and model.theta_posterior == "nuts":
         require_numpyro()
     index = None if anchor is None else anchor.index
-    objective = EpistemicObjective(estimator, float(model.entropy), index, model.samples)
-    plan = _plan(model, objective, "point" if point else "beta", anchor, counts)
+    clicks = click_model(model.click_model)
+    objective = EpistemicObjective(estimator, float(model.entropy), clicks, index, model.samples)
+    plan = _plan(model, objective, anchor, counts)
     if point and counts.features is None and model.epochs is None and model.members == 1:
         plan = replace(plan, training=replace(plan.training, epochs=EPOCHS_TO_MODE))
     return replace(plan, posterior=model.theta_posterior if point else None, wide=point)
@@ -69,7 +71,8 @@ def pointwise_plan(model: "PointwisePBM", counts: ClickCounts) -> Plan:
         )
     anchor = _anchor(model.anchor, counts)
     index = None if anchor is None else anchor.index
-    return _plan(model, PointwiseObjective(index), "point", anchor, counts)
+    clicks = click_model(model.click_model)
+    return _plan(model, PointwiseObjective(clicks, index), anchor, counts)
 
 
 def with_known_bias(plan: Plan, counts: ClickCounts, source: Any) -> Plan:
@@ -97,9 +100,8 @@ def with_known_bias(plan: Plan, counts: ClickCounts, source: Any) -> Plan:
 
 
 def _plan(
-    model: "EpistemicPBM | PointwisePBM",
+    model: "EpistemicModel | PointwisePBM",
     objective: Any,
-    position: str,
     anchor: Anchor | None,
     counts: ClickCounts,
 ) -> Plan:
@@ -109,14 +111,15 @@ def _plan(
             f"{model.members} members without a bootstrap would all be the same: without features "
             "nothing is random; leave bootstrap=True"
         )
+    kind = type(model).__name__
     return Plan(
-        kind=type(model).__name__,
+        kind=kind,
+        head=head_of(kind, with_features=not bare),
         settings={
             name: list(value) if isinstance(value, tuple) else value
             for name, value in model.get_params().items()
         },
         objective=objective,
-        position=position,
         hidden=tuple(model.hidden),
         training=TrainingSettings(
             epochs=model.epochs or (EPOCHS_WITHOUT_FEATURES if bare else EPOCHS),
@@ -136,6 +139,7 @@ def _plan(
         ratios=None if anchor is None else anchor.ratios,
         holdout=model.holdout,
         level=model.level,
+        click_model=model.click_model,
     )
 
 
@@ -206,7 +210,7 @@ RULES: Mapping[str, Rule] = {
 }
 
 
-def check_parameters(model: "EpistemicPBM | PointwisePBM") -> None:
+def check_parameters(model: "EpistemicModel | PointwisePBM") -> None:
     """Refuse parameters of another kind, or that are invalid, all at once."""
     given = model.get_params()
     broken = {name: rule.broken_by(given[name]) for name, rule in RULES.items() if name in given}

@@ -49,6 +49,7 @@ def planted(
     nobody = pa.array([], pa.int64())
     made = FittedPBM(
         kind="EpistemicPBM",
+        head="id_beta" if spec is None else "network_beta",
         settings={},
         parameters=Parameters((layer,), PointLookup(logit(np.clip(theta, None, 1 - 1e-9)))),
         anchor=0,

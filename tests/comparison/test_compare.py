@@ -318,7 +318,7 @@ def test_a_model_without_uncertainty_claims_none(table, log) -> None:
     layer = (WIDEST * np.eye(2)[:, :1], np.zeros(1))
     bias = PointLookup(logit(np.clip(THETA, None, 1 - 1e-9)))
     own = Parameters((layer,), bias)
-    fitted = replace(planted(), kind="PointwisePBM", parameters=own, posterior=None)
+    fitted = replace(planted(), kind="PointwisePBM", head="point", parameters=own, posterior=None)
     found = compared(fitted, {"old": OLD, "turned": TURNED, "fresh": FRESH}, table, clicks=log)
     assert not found.is_uncertain
     assert "without uncertainty" in found.verdict

@@ -252,7 +252,11 @@ def test_a_pointwise_model_knows_relevance_and_learns_from_no_click(
     layer = (WIDEST * np.eye(2)[:, :1], np.zeros(1))
     bias = PointLookup(logit(np.clip(THETA, None, 1 - 1e-9)))
     fitted = replace(
-        planted(), kind="PointwisePBM", parameters=Parameters((layer,), bias), posterior=None
+        planted(),
+        kind="PointwisePBM",
+        head="point",
+        parameters=Parameters((layer,), bias),
+        posterior=None,
     )
     items, (mean, variance) = found(fitted, slots, table, log)
     assert items.seen == QUERIES * CLICKED

@@ -114,7 +114,7 @@ class Problem:
         return package.Betas(self.alpha, self.beta), Emission(1 - rest, rest)
 
     def inputs(self, estimator: Any, package: ModuleType = estimators) -> tuple[Any, Any]:
-        return (self.points if _is_marginal(estimator) else self.betas)(package)
+        return (self.points if estimator.is_point else self.betas)(package)
 
 
 PARAMETERS = ("alpha", "beta", "alpha_position", "beta_position")
@@ -213,7 +213,3 @@ def run_repeats(
     each = jax.vmap(lambda one: gradient(estimator, *inputs, problem.batch, one))
     values, slopes = jax.jit(each)(draws)
     return np.asarray(values), np.asarray(slopes)
-
-
-def _is_marginal(estimator: Any) -> bool:
-    return type(estimator).__name__ == "Marginal"

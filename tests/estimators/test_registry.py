@@ -1,5 +1,10 @@
 """Estimators by name, with the options that each of them has."""
 
+import subprocess
+import sys
+from inspect import signature
+from typing import get_args
+
 import pytest
 
 from epiclick.errors import InputError
@@ -7,12 +12,27 @@ from epiclick.estimators import ESTIMATORS, make_estimator
 from epiclick.estimators.conditioned import Conditioned
 from epiclick.estimators.exact import Exact
 from epiclick.estimators.marginal import Marginal
+from epiclick.estimators.names import EstimatorName
 
 
 def test_all_names_can_be_made() -> None:
     assert list(ESTIMATORS) == ["naive", "self_normalized", "conditioned", "exact", "marginal"]
-    for name, kind in ESTIMATORS.items():
-        assert type(make_estimator(name, samples=7)) is kind
+    assert list(ESTIMATORS) == list(get_args(EstimatorName))
+    for name, listed in ESTIMATORS.items():
+        made = make_estimator(name, samples=7)
+        assert type(made).__name__ == listed.class_name
+        assert made.is_point == listed.is_point
+        options = {"samples", "baseline", "literal"} & set(signature(type(made)).parameters)
+        assert options == set(listed.options)
+
+
+def test_names_are_known_without_jax() -> None:
+    code = (
+        "import sys; from epiclick.estimators.names import ESTIMATORS; import epiclick.cli.fit\n"
+        "print(len(ESTIMATORS), 'jax' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.split() == ["5", "False"]
 
 
 def test_options_reach_the_estimator() -> None:

@@ -60,6 +60,7 @@ def planted(theta: np.ndarray = THETA, *, theta_sd: float = 0.0, mean_sd: float 
     nobody = pa.array([], pa.int64())
     made = FittedPBM(
         kind="EpistemicPBM",
+        head="network_beta",
         settings={},
         parameters=Parameters((layer,), bias),
         anchor=0,
@@ -226,6 +227,7 @@ def test_known_items_keep_the_relevance_of_their_clicks() -> None:
     items = Items(ids, ids, np.array([8.0, 1, 2, 3]), np.array([2.0, 4, 2, 9]), ids, ids)
     model = replace(
         base,
+        head="id_beta",
         features=None,
         parameters=parameters,
         items=items,

@@ -49,6 +49,7 @@ def fitted(
     nobody = pa.array([], pa.int64())
     return FittedPBM(
         kind="EpistemicPBM",
+        head="id_beta",
         settings={},
         parameters=Parameters((layer,), PointLookup(logit)),
         anchor=anchor,

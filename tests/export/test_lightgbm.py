@@ -239,6 +239,7 @@ def test_a_pointwise_model_weighs_by_propensity_only(
     points.fitted_ = replace(
         model.fitted_,
         kind="PointwisePBM",
+        head="point",
         posterior=None,
         parameters=model.fitted_.parameters._replace(layers=(*layers[:-1], head)),
     )

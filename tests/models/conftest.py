@@ -46,6 +46,7 @@ def with_features() -> FittedPBM:
     lookup = BetaLookup(rng.normal(size=4), rng.normal(size=4))
     return FittedPBM(
         kind="EpistemicPBM",
+        head="network_beta",
         settings={"hidden": (5, 4), "learning_rate": 0.1 + 0.2, "anchor": None, "baseline": True},
         parameters=Parameters(init_mlp(rng, (3, 5, 4, 2)), lookup),
         anchor=None,
@@ -85,6 +86,7 @@ def without_features() -> FittedPBM:
         ),
         anchor=0,
         contexts=pa.table({"position": pa.array([1, 2, 3])}),
+        head="id_beta",
         features=None,
         options=LogOptions(),
         queries=QuerySets(text("", "hats", "héllo", "日本"), text()),
@@ -106,6 +108,7 @@ def pointwise() -> FittedPBM:
     return replace(
         with_features(),
         kind="PointwisePBM",
+        head="point",
         parameters=Parameters(init_mlp(rng, (3, 1)), PointLookup(rng.normal(size=4))),
         anchor=3,
         training=replace(with_features().training, history=history([0.0])[:0]),
@@ -160,7 +163,7 @@ each_model = pytest.mark.parametrize("make", MODELS, ids=lambda make: make.__nam
 
 def assert_same(first: FittedPBM, second: FittedPBM) -> None:
     """Equal to the last bit, types included."""
-    for name in ("kind", "settings", "anchor", "options"):
+    for name in ("kind", "head", "click_model", "settings", "anchor", "options"):
         assert getattr(first, name) == getattr(second, name)
         assert type(getattr(first, name)) is type(getattr(second, name))
     assert first.contexts.schema == second.contexts.schema

@@ -10,6 +10,7 @@ import epiclick as ec
 from epiclick.data.log import LogOptions
 from epiclick.data.scaler import FeatureScaler
 from epiclick.models.fitted import FeatureSpec, FittedPBM, QuerySets, TrainingSummary
+from epiclick.models.kinds import head_of
 from epiclick.models.parameters import Parameters
 from epiclick.models.position import BetaLookup, PointLookup
 from epiclick.models.uncertainty import ParameterPosterior, from_vector, to_vector
@@ -139,6 +140,7 @@ def _model(kind: str, own: Parameters, features: FeatureSpec | None) -> FittedPB
     nobody = pa.array([], pa.int64())
     return FittedPBM(
         kind=kind,
+        head=head_of(kind, with_features=features is not None),
         settings={},
         parameters=own,
         anchor=0,

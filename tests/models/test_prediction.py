@@ -11,8 +11,8 @@ from epiclick.errors import InputError
 from epiclick.models import prediction
 from epiclick.models.fitted import Items
 from epiclick.models.prediction import chunks_of
-from epiclick.models.relevance import exposure
 from epiclick.models.uncertainty import parameter_draws, without_uncertainty
+from epiclick.relevance.exposure import exposure
 
 from .hand_made import (
     betas_by,

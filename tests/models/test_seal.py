@@ -34,7 +34,7 @@ def test_the_note_tells_of_the_files_beside_it(
     assert set(contents(saved_members)) == {*contents(saved_items), POSTERIOR, MEMBERS}
     for folder in (saved, saved_items, saved_posterior, saved_members):
         note = json.loads((folder / "model.json").read_text())
-        assert (note["format"], note["schema_version"]) == ("epiclick model", 2)
+        assert (note["format"], note["schema_version"]) == ("epiclick model", 3)
         assert {"model.json", *note["files"]} == set(contents(folder))
         for name, stated in note["files"].items():
             content = (folder / name).read_bytes()
@@ -85,15 +85,16 @@ def test_spacing_and_order_of_the_note_do_not_matter(saved: Path) -> None:
 
 
 def test_a_later_version_asks_for_an_upgrade(saved: Path) -> None:
-    forge(saved, lambda note: note.update(schema_version=3, epiclick_version="9.1", kind=None))
-    said = "written by epiclick 9.1, with model version 3; this epiclick reads up to 2: upgrade"
+    forge(saved, lambda note: note.update(schema_version=4, epiclick_version="9.1", kind=None))
+    said = "written by epiclick 9.1, with model version 4; this epiclick reads up to 3: upgrade"
     assert_refused(saved, said, "upgrade")
 
 
 def first(note: dict[str, Any]) -> None:
     """Make a note of version 1."""
     note.update(schema_version=1)
-    del note["posterior"]
+    for name in ("posterior", "click_model", "head"):
+        del note[name]
 
 
 def test_the_first_version_is_read_still(saved: Path, tmp_path: Path) -> None:

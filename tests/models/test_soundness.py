@@ -45,7 +45,10 @@ def test_sound_models_pass(make: Callable[[], FittedPBM]) -> None:
         ({"anchor": 4}, "anchor is context 4, but there are 4"),
         ({"anchor": -1}, "anchor is context -1"),
         ({"kind": "UBM"}, "'UBM' is not a kind of model.*Upgrade epiclick"),
-        ({"kind": "PointwisePBM"}, "network has 2 outputs, but PointwisePBM needs 1"),
+        (
+            {"kind": "PointwisePBM", "head": "point"},
+            "network has 2 outputs, but PointwisePBM needs 1",
+        ),
         ({"contexts": pa.table({})}, "there are 0 contexts"),
         ({"features": None}, "layer 0 takes 3 inputs, but is given 4"),
         ({"queries": QuerySets(pa.array([1.5]), pa.array([2]))}, "queries.train is double"),

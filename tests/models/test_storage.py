@@ -101,7 +101,7 @@ def test_a_model_or_an_empty_folder_is_replaced(tmp_path: Path) -> None:
     save_model(with_features(), folder)
     assert set(contents(folder)) == {"model.json", WEIGHTS, QUERIES}
     assert_same(load_model(folder), with_features())
-    forge(folder, lambda note: note.update(schema_version=3))
+    forge(folder, lambda note: note.update(schema_version=4))
     save_model(pointwise(), folder)
     assert_same(load_model(folder), pointwise())
     assert os.listdir(tmp_path) == ["model"]

@@ -11,9 +11,9 @@ from epiclick.data.features import FeatureTable
 from epiclick.data.scaler import FeatureScaler
 from epiclick.models.parameters import Parameters
 from epiclick.models.position import PointLookup
-from epiclick.models.relevance import init_exposure, init_relevance
 from epiclick.posterior.density import Density
 from epiclick.posterior.position import make_density
+from epiclick.relevance.first_layers import init_exposure, init_relevance
 from epiclick.training.pairset import PairSet
 
 DOCS = 5  # of each query

@@ -8,8 +8,8 @@ from scipy.special import expit
 
 from epiclick.click_models.base import Emission
 from epiclick.likelihood.pairs import Bucket, PairBatch, pair_log_likelihoods
-from epiclick.models.relevance import betas_of
 from epiclick.posterior.curvature import PairCurvature, pair_curvature
+from epiclick.relevance.links import betas_of
 
 from .small_worlds import differences
 

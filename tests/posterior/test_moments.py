@@ -42,6 +42,7 @@ def model(*, features: bool = True, betas: bool = False) -> FittedPBM:
     nobody = pa.array([], pa.int64())
     made = FittedPBM(
         kind="EpistemicPBM",
+        head="network_beta" if features else "id_beta",
         settings={},
         parameters=Parameters(((weight, np.array([-1.0, 1.0])),), bias),
         anchor=None if betas else 0,

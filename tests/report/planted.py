@@ -79,6 +79,7 @@ def planted(log: ec.ClickCounts, *, nu: float = NU, sd: float = 0.05) -> Epistem
     queries = log.query_id.unique()
     made = FittedPBM(
         kind="EpistemicPBM",
+        head="id_beta",
         settings={"estimator": "marginal", "level": 0.9, "seed": 0},
         parameters=Parameters((layer,), theta),
         anchor=0,

@@ -168,7 +168,7 @@ def test_a_model_without_intervals_says_so(report: Report) -> None:
         replace(row, low=np.nan, high=np.nan, relative_low=np.nan, relative_high=np.nan)
         for row in report.bias.rows
     )
-    found = read(page_of(replace(report, bias=replace(report.bias, kind="", rows=rows))))
+    found = read(page_of(replace(report, bias=replace(report.bias, intervals="", rows=rows))))
     assert "There are no intervals" in "".join(found.text)
     assert found.data()["chart-bias-relative"]["layers"][0]["low"] == [None] * len(rows)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import epiclick as ec
-from epiclick.models.relevance import exposure
+from epiclick.relevance.exposure import exposure
 from epiclick.training import inputs as module
 from epiclick.training.inputs import Inputs, fit_scaler
 from epiclick.training.pairset import PairSet

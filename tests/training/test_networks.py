@@ -16,7 +16,7 @@ from epiclick.errors import InputError
 from epiclick.estimators import make_estimator
 from epiclick.models.parameters import Parameters
 from epiclick.models.position import init_betas, init_points
-from epiclick.models.relevance import init_relevance
+from epiclick.relevance.first_layers import init_relevance
 from epiclick.training import networks
 from epiclick.training.batches import Shapes
 from epiclick.training.bootstrap import bootstrap_weights

@@ -17,9 +17,9 @@ import numpy as np
 
 from epiclick.click_models.base import Emission
 from epiclick.likelihood.pairs import PairBatch, pair_log_likelihoods
-from epiclick.models.relevance import betas_of
 from epiclick.network import given_to_last
 from epiclick.posterior.density import Density
+from epiclick.relevance.links import betas_of
 
 WARMUP = 30  # moves before the first draw
 BETWEEN = 3  # moves from one draw to the next, so that draws are nearly independent
@@ -58,7 +58,7 @@ def log_likelihoods(density: Density, vectors: np.ndarray) -> np.ndarray:
 def _held(density: Density) -> tuple[np.ndarray, PairBatch]:
     """What the last layer is given of each pair, (pairs, units + 1), and all clicks."""
     ((inputs, batch),) = density.pairs.epoch()
-    assert density.anchor == 0
+    assert density.emitter.anchor == 0
     hidden = np.concatenate(given_to_last(density.body, inputs, density.width), axis=1)
     hidden = hidden.astype(np.float64)
     return np.concatenate([hidden, np.ones((len(hidden), 1))], axis=1), batch

@@ -70,7 +70,7 @@ def _posterior(world: OwnWorld) -> tuple[np.ndarray, np.ndarray, "Density"]:
 
     shared = stage()
     own = density(world.counts, shared)
-    _, found = find_posterior(own.pairs, shared.start, ANCHOR, seed=world.seed)
+    _, found = find_posterior(own.pairs, shared.start, own.emitter.clicks, ANCHOR, seed=world.seed)
     return found.mean, found.bayes, own
 
 

@@ -15,13 +15,14 @@ from scipy import special
 from epiclick.beta import Beta
 from epiclick.calibration.families import OWN_PRIOR_NAME, Family
 from epiclick.calibration.worlds import world_seed
+from epiclick.click_models.registry import click_model
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import FeatureTable
 from epiclick.data.scaler import FeatureScaler
 from epiclick.models.parameters import Parameters
 from epiclick.models.position import PointLookup
-from epiclick.models.relevance import betas_of
 from epiclick.network import given_to_last, init_mlp
+from epiclick.relevance.links import betas_of
 
 if TYPE_CHECKING:
     from epiclick.posterior.density import Density
@@ -148,7 +149,7 @@ def density(counts: ClickCounts, shared: Stage) -> "Density":
 
     pairs = PairSet.of(counts, shared.scaler, len(counts), shapes=shared.shapes)
     with jax.enable_x64(True):
-        return make_density(pairs, shared.start, ANCHOR)
+        return make_density(pairs, shared.start, click_model("pbm"), ANCHOR)
 
 
 def make_own_world(family: Family, seed: int, index: int) -> OwnWorld:

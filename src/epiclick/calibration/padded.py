@@ -36,9 +36,10 @@ def fit_padded(model: "PositionBasedModel", case: Case) -> "PositionBasedModel":
     """Fit the model to a case's counts in the shapes of its family."""
     from epiclick.fitting import fit_pbm
 
-    plan = model._plan(case.train)
-    plan = replace(plan, shapes=_shapes(plan, case.family, case.train))
-    model.fitted_ = fit_pbm(plan, case.train, progress=False)
+    counts = model._counted(case.train)
+    plan = model._plan(counts)
+    plan = replace(plan, shapes=_shapes(plan, case.family, counts))
+    model.fitted_ = fit_pbm(plan, counts, progress=False)
     return model
 
 
@@ -61,11 +62,9 @@ def _shapes(
 
 def _batches(plan: "Plan", parts: tuple[ClickCounts, ...]) -> list[int]:
     """Number of batches of each part, as in a fit without common shapes."""
-    from epiclick.fitting import LEAST_STEPS
+    from epiclick.fitting import pairs_per_batch
 
-    size = plan.training.batch_size
-    if plan.position != "beta":
-        size = min(size, -(-len(parts[0]) // LEAST_STEPS))
+    size = pairs_per_batch(plan, len(parts[0]))
     return [-(-len(part) // size) for part in parts]
 
 

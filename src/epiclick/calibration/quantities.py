@@ -41,12 +41,12 @@ class Questions:
     Attributes:
         model: it.
         case: the world.
-        kind: which of the model's uncertainties of examination is asked for.
+        intervals: which of the model's uncertainties of examination is asked for.
     """
 
     model: "PositionBasedModel"
     case: Case
-    kind: BiasKind
+    intervals: BiasKind
 
     def answers(self) -> dict[str, Answers]:
         """Answers on all quantities that the model states an uncertainty of, by their names."""
@@ -73,7 +73,7 @@ class Questions:
         theta = examination_at(self.case.world.examination, fitted.contexts)
         truth = theta / theta[first]
         drawn = (self._bias / self._bias[:, [first]]).T  # (contexts, draws)
-        tables = [self.model.click_table(self.kind, level=level) for level in LEVELS]
+        tables = [self.model.click_table(self.intervals, level=level) for level in LEVELS]
         low, high = (
             np.stack([table[f"relative_{end}"].to_numpy() for table in tables])
             for end in ("low", "high")
@@ -132,14 +132,14 @@ class Questions:
 
     def ranker_value(self) -> Answers | None:
         """Clicks a page of rankers; None where another uncertainty than theirs is asked for."""
-        if self.kind == "bayes":
+        if self.intervals == "bayes":
             return None
         found, truth = self._compared
         return _of_samples(truth, found.values.samples[0])
 
     def ranker_difference(self) -> Answers | None:
         """Differences of every two of them."""
-        if self.kind == "bayes":
+        if self.intervals == "bayes":
             return None
         found, truth = self._compared
         one, other = np.triu_indices(len(truth), 1)
@@ -151,14 +151,14 @@ class Questions:
         """Rankers compared; by the paper's estimators as the paper does, from features alone."""
         from epiclick.calibration.rankers import compare_rankers
 
-        is_epistemic = self.model.fitted_.kind.startswith("Epistemic")
-        by_clicks = self.kind != "evidential" and is_epistemic
+        learns = self.model.fitted_.relevance_head.learns_from_clicks
+        by_clicks = learns and self.intervals != "evidential"
         return compare_rankers(self.model, self.case, by_clicks=by_clicks)
 
     @cached_property
     def _parameters(self) -> list[Parameters]:
         """As many parameters as draws; members of an ensemble take turns."""
-        kind = "bayes" if self.kind == "bayes" else "robust"
+        kind = "bayes" if self.intervals == "bayes" else "robust"
         drawn = parameter_draws(self.model.fitted_, DRAWS, kind=kind, seed=self.case.seed)
         return [drawn[i % len(drawn)] for i in range(DRAWS)]
 
@@ -177,9 +177,8 @@ class Questions:
     def _relevance(self, pairs: np.ndarray, stream: int) -> np.ndarray:
         """(pairs, draws) of relevance of some pairs held back, one of each draw of parameters."""
         one, other = (part[:, pairs] for part in self._by_draw)
-        if self.model.fitted_.kind.startswith("Pointwise"):
-            return one.T
-        return Beta(one, other).sample(np.random.default_rng([self.case.seed, stream])).T
+        rng = np.random.default_rng([self.case.seed, stream])
+        return self.model.fitted_.relevance_head.draw(one, other, rng).T
 
     def _table(self, rows: np.ndarray) -> FeatureTable:
         """Features of some rows of the world."""

@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from epiclick.cli.help import Verb
 from epiclick.errors import InputError
+from epiclick.estimators.names import POINTWISE, EstimatorName
 
 if TYPE_CHECKING:
     from epiclick.data.counts import ClickCounts
     from epiclick.pbm import PositionBasedModel
 
-Estimator = Literal["marginal", "exact", "conditioned", "self_normalized", "naive", "pointwise"]
+Estimator = Literal[EstimatorName, "pointwise"]
 
 
 class FitCommand(Verb):
@@ -44,10 +45,10 @@ def make_model(estimator: Estimator | None, settings: Mapping[str, Any]) -> "Pos
     from epiclick.plans import check_parameters
 
     model: PositionBasedModel
-    if estimator == "pointwise":
+    if estimator == POINTWISE:
         if foreign := [name for name in settings if name not in PointwisePBM().get_params()]:
             options = ", ".join(map(_option, foreign))
-            raise InputError(f"{options} cannot be used with --estimator pointwise; leave it out")
+            raise InputError(f"{options} cannot be used with --estimator {POINTWISE}; leave it out")
         model = PointwisePBM(**settings)
     else:
         own: dict[str, Any] = {} if estimator is None else {"estimator": estimator}

@@ -98,14 +98,15 @@ def _write_sections(command: Any, ctx: Any, formatter: Any) -> None:
     for parameter in command.get_params(ctx):
         record = parameter.get_help_record(ctx)
         if record is not None:
-            kind = "Arguments" if parameter.param_type_name == "argument" else "Options"
+            is_argument = parameter.param_type_name == "argument"
             name, words = record
-            if kind == "Arguments":
+            if is_argument:
                 name = parameter.metavar or name
             name = re.sub("<(.*)>", lambda kind: KINDS.get(kind[1], kind[1]), name)
             # a default in words comes in brackets of its own
             words = re.sub(r"\[default: \((.*)\)(;.*)?\]$", r"[default: \1\2]", words)
-            section = getattr(parameter, "rich_help_panel", None) or kind
+            section = getattr(parameter, "rich_help_panel", None)
+            section = section or ("Arguments" if is_argument else "Options")
             sections.setdefault(section, []).append((_strong(name), words))
     for section, rows in sections.items():
         with formatter.section(_strong(section)):

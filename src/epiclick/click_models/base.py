@@ -19,7 +19,7 @@ the array module.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -111,12 +111,12 @@ class ClickModel(Protocol):
         parameter: what one of its parameters is called, in tables: "position bias".
     """
 
-    name: str
-    title: str
-    history: tuple[str, ...]
-    channels: tuple[Channel, ...]
-    has_latent_state: bool
-    parameter: str
+    name: ClassVar[str]
+    title: ClassVar[str]
+    history: ClassVar[tuple[str, ...]]
+    channels: ClassVar[tuple[Channel, ...]]
+    has_latent_state: ClassVar[bool]
+    parameter: ClassVar[str]
 
     def history_columns(self, log: "ir.Table") -> Mapping[str, "ir.Value"]:
         """The history columns, as Ibis expressions over a log.
@@ -131,6 +131,10 @@ class ClickModel(Protocol):
 
     def states(self, contexts: pa.Table) -> PageStates:
         """How history moves on; given contexts are numbered as by `given_contexts`."""
+        ...
+
+    def size(self, contexts: int) -> int:
+        """Number of parameters of so many contexts."""
         ...
 
     def free(self, contexts: int, anchor: int | None) -> np.ndarray:

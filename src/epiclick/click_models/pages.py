@@ -109,10 +109,10 @@ def _alike(slots: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Pages with the same given contexts, and these (depth,): most rankers fill all pages alike."""
     if not len(slots):
         return
-    kinds, kind = np.unique(slots, axis=0, return_inverse=True)
-    kind = kind.reshape(-1)
-    for i, own in enumerate(kinds):
-        yield np.flatnonzero(kind == i), own
+    layouts, layout = np.unique(slots, axis=0, return_inverse=True)
+    layout = layout.reshape(-1)
+    for i, own in enumerate(layouts):
+        yield np.flatnonzero(layout == i), own
 
 
 class _Pages:

@@ -1,32 +1,35 @@
 """The position-based model: users look at a position, whatever they did above it."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from epiclick.click_models.base import CLICK, Channel, Emission, PageStates
 from epiclick.click_models.examination import examined, free_contexts, start_logits
-from epiclick.click_models.prior import ParameterPrior, UniformPrior
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
+    from epiclick.click_models.prior import ParameterPrior
 
+
+@dataclass(frozen=True)
 class PositionBased:
     r"""P(click) = theta_c zeta: a probability of being looked at for every given context.
 
     .. math:: A_c = \theta_c = \sigma(x_c), \qquad B_c = 0, \qquad \theta_{\text{anchor}} = 1
     """
 
-    name = "pbm"
-    title = "position-based model"
-    parameter = "position bias"
-    history: tuple[str, ...] = ()
-    channels: tuple[Channel, ...] = (CLICK,)
-    has_latent_state = False
+    name: ClassVar[str] = "pbm"
+    title: ClassVar[str] = "position-based model"
+    parameter: ClassVar[str] = "position bias"
+    history: ClassVar[tuple[str, ...]] = ()
+    channels: ClassVar[tuple[Channel, ...]] = (CLICK,)
+    has_latent_state: ClassVar[bool] = False
 
     def history_columns(self, log: "ir.Table") -> Mapping[str, "ir.Value"]:
         """None."""
@@ -41,6 +44,10 @@ class PositionBased:
         stay = np.zeros((len(contexts), 1), np.int64)
         return PageStates(np.arange(len(contexts))[:, None], stay, stay)
 
+    def size(self, contexts: int) -> int:
+        """One for each context."""
+        return contexts
+
     def free(self, contexts: int, anchor: int | None) -> np.ndarray:
         """All but the anchor."""
         return free_contexts(contexts, anchor)
@@ -53,8 +60,10 @@ class PositionBased:
         """Click rates relative to the anchor's."""
         return start_logits(click_rate, anchor)
 
-    def prior(self, contexts: pa.Table, anchor: int | None) -> ParameterPrior:
+    def prior(self, contexts: pa.Table, anchor: int | None) -> "ParameterPrior":
         """Uniform."""
+        from epiclick.click_models.prior import UniformPrior  # whose scipy loading does without
+
         return UniformPrior.of(len(self.free(len(contexts), anchor)))
 
     def anchors(self, contexts: pa.Table) -> np.ndarray:

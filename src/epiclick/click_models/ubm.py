@@ -1,8 +1,9 @@
 """The user browsing model: how far a user looks depends on where they last clicked."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -16,15 +17,17 @@ from epiclick.click_models.base import (
     given_names,
 )
 from epiclick.click_models.examination import examined, free_contexts, start_logits
-from epiclick.click_models.prior import EffectsPrior, ParameterPrior
 from epiclick.errors import InputError
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
+    from epiclick.click_models.prior import ParameterPrior
+
 LAST_CLICK = "last_click"
 
 
+@dataclass(frozen=True)
 class UserBrowsing:
     r"""P(click) = theta_{k l} zeta at position k with the last click above it at l, 0 for none.
 
@@ -37,12 +40,12 @@ class UserBrowsing:
     a device, have effects of their own at every position.
     """
 
-    name = "ubm"
-    title = "user browsing model"
-    parameter = "examination"
-    history: tuple[str, ...] = (LAST_CLICK,)
-    channels: tuple[Channel, ...] = (CLICK,)
-    has_latent_state = False
+    name: ClassVar[str] = "ubm"
+    title: ClassVar[str] = "user browsing model"
+    parameter: ClassVar[str] = "examination"
+    history: ClassVar[tuple[str, ...]] = (LAST_CLICK,)
+    channels: ClassVar[tuple[Channel, ...]] = (CLICK,)
+    has_latent_state: ClassVar[bool] = False
 
     def history_columns(self, log: "ir.Table") -> Mapping[str, "ir.Value"]:
         """Position of the last click above a display on its page; 0 where there is none."""
@@ -89,6 +92,10 @@ class UserBrowsing:
         skipped = np.tile(np.arange(len(places) + 1), (len(given), 1))
         return PageStates(context, clicked, skipped)
 
+    def size(self, contexts: int) -> int:
+        """One for each context."""
+        return contexts
+
     def free(self, contexts: int, anchor: int | None) -> np.ndarray:
         """All but the anchor."""
         return free_contexts(contexts, anchor)
@@ -101,8 +108,10 @@ class UserBrowsing:
         """Click rates relative to the anchor's."""
         return start_logits(click_rate, anchor)
 
-    def prior(self, contexts: pa.Table, anchor: int | None) -> ParameterPrior:
+    def prior(self, contexts: pa.Table, anchor: int | None) -> "ParameterPrior":
         """Effects of the position (on its device) and of the distance from the last click."""
+        from epiclick.click_models.prior import EffectsPrior  # whose scipy loading does without
+
         _, place = given_contexts(contexts, self.history)
         position = np.array(contexts["position"].to_pylist())
         last = np.array(contexts[LAST_CLICK].to_pylist())

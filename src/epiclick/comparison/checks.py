@@ -19,7 +19,6 @@ from typing import Literal
 from epiclick.evaluation.backtest import Grade
 from epiclick.evaluation.checks import BAD_TAIL, FEW_QUERIES, is_poor_fit
 from epiclick.models.fitted import FittedPBM
-from epiclick.models.position import BetaLookup
 
 NAMES = (
     *("backtest", "unseen", "robots", "fit", "positions", "randomised", "uncertainty"),
@@ -135,7 +134,7 @@ def _positions(fitted: FittedPBM) -> Found:
 def _uncertainty(fitted: FittedPBM) -> Found:
     """The probability is right only if the uncertainty is."""
     record = fitted.training.checks.get("posterior") or {}
-    if isinstance(fitted.parameters.position, BetaLookup):
+    if not fitted.parameters.position.is_point:
         title = "the uncertainty of this estimator is not calibrated"
         yield "uncertainty", (title, "", "Fit with --estimator marginal, the default.")
         return

@@ -7,11 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from epiclick.arguments import is_number, is_whole, shown
-<<<<<<< HEAD
 from epiclick.click_models.base import Emission
-=======
 from epiclick.click_models.registry import click_model
->>>>>>> 460a0be15fda6f9a3a4507c0abf28895d2d56114
 from epiclick.comparison.checks import model_checks
 from epiclick.comparison.factors import factors_of
 from epiclick.comparison.items import Items, items_of, moments_of

@@ -1,11 +1,10 @@
 r"""How much each item's relevance adds to rankers' values, by every draw of the parameters.
 
 Where nothing that happens on a page matters further down, values are linear in relevance,
-V = sum_i c_i zeta_i + const. Where it does, a page's clicks are found by recursion over its history.
-They are multilinear in the relevances of its items: given the parameters, the mean of a value is
-the recursion at the items' means, and its derivative there takes the place of c_i (to first order
-in what is not known of the items; in 300 pages of five items with relevance known to 0.1, the
-variance by joint draws was within 2 %).
+V = sum_i c_i zeta_i + const. Where it does, a page's clicks are found by recursion over its
+history. They are multilinear in the relevances of its items: given the parameters, the mean of a
+value is the recursion at the items' means, and its derivative there takes the place of c_i. That is
+exact for means, and to first order for spreads.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -154,7 +153,7 @@ class Linear:
 
     @cached_property
     def _slope(self) -> np.ndarray:
-        """(draws, given contexts + 1) derivative of a click in relevance; 1 where none is needed."""
+        """(draws, given contexts + 1) derivative of a click in relevance; 1 if none is needed."""
         a, _, b, _ = self.emission
         return np.column_stack([a if b is None else a - b, np.ones(len(a))])
 
@@ -217,8 +216,10 @@ class Chained:
         for pages in self._blocks(len(mean)):
             items, factors, expected = self._of(pages, self.emission, mean)
             _, _, by_clicks = self._of(pages, self.emission, np.broadcast_to(centre, mean.shape))
-            own = (each[:, items].astype(np.float64) for each in (mean, variance))
-            yield Part(items, factors, *own, expected, by_clicks)
+            own_mean, own_variance = (
+                each[:, items].astype(np.float64) for each in (mean, variance)
+            )
+            yield Part(items, factors, own_mean, own_variance, expected, by_clicks)
 
     def _of(
         self, pages: np.ndarray, emission: Emission, relevance: np.ndarray
@@ -250,17 +251,18 @@ class Chained:
             for r in range(rankers):
                 own, output = ranker == r, number * rankers + r
                 expected[:, output] = value[:, own].sum(axis=1)
-                for k in range(at.shape[1]):
-                    filled = np.flatnonzero(own & shown[:, k])
-                    np.add.at(
-                        factors[:, output], (slice(None), index[filled, k]), slope[:, filled, k]
-                    )
+                page, place_on = np.nonzero(own[:, None] & shown)
+                by_slot = sparse.csr_array(
+                    (np.ones(len(page)), (np.arange(len(page)), index[page, place_on])),
+                    shape=(len(page), len(items)),
+                )
+                factors[:, output] = slope[:, page, place_on] @ by_slot
         return items, factors, expected
 
     @cached_property
     def _slot(self) -> np.ndarray:
         """(pages, depth) slot at each place of every list, -1 past its end; in order."""
-        pages, first, length = np.unique(self.slots.page, return_index=True, return_counts=True)
+        _, first, length = np.unique(self.slots.page, return_index=True, return_counts=True)
         place = np.arange(length.max())
         return np.where(place < length[:, None], first[:, None] + place, -1)
 

@@ -12,12 +12,13 @@ from epiclick.data.counts import ClickCounts
 from epiclick.data.features import FeatureTable
 from epiclick.data.matching import locate_rows
 from epiclick.errors import InputError
-from epiclick.models.averaging import networks_of, relevance_by, total_moments
+from epiclick.models.averaging import networks_of, relevance_by
 from epiclick.models.fitted import FittedPBM, given_of
 from epiclick.models.parameters import Parameters
 from epiclick.models.prediction import relevance_of_rows
-from epiclick.models.relevance import exposure
 from epiclick.posterior.moments import moments_by_draw
+from epiclick.relevance.average import total_moments
+from epiclick.relevance.exposure import exposure
 
 CHUNK = 1024  # items at once
 
@@ -91,17 +92,18 @@ def items_of(
     elif fitted.items is not None:
         own = fitted.items
         kept = locate_rows(keys, {"query_id": own.query_id, "doc_id": own.doc_id})
-    kind = np.select([pair >= 0, kept >= 0, row >= 0], [0, 1, 2], 3)
-    order = np.lexsort((np.select([kind == 0, kind == 1, kind == 2], [pair, kept, row]), kind))
+    known_by = np.select([pair >= 0, kept >= 0, row >= 0], [0, 1, 2], 3)
+    within = np.select([known_by == i for i in range(3)], [pair, kept, row])
+    order = np.lexsort((within, known_by))
     place = np.empty(len(order), int)
     place[order] = np.arange(len(order))
-    by_kind = [order[kind[order] == each] for each in range(4)]
+    groups = [order[known_by[order] == i] for i in range(4)]
     return Items(
-        counts=None if counts is None or not len(by_kind[0]) else counts.subset(pair[by_kind[0]]),
+        counts=None if counts is None or not len(groups[0]) else counts.subset(pair[groups[0]]),
         features=features,
-        rows=row[by_kind[2]],
-        kept=kept[by_kind[1]],
-        unknown=len(by_kind[3]),
+        rows=row[groups[2]],
+        kept=kept[groups[1]],
+        unknown=len(groups[3]),
         index=place[slot],
     )
 
@@ -111,7 +113,7 @@ def moments_of(
 ) -> Iterator[Moments]:
     """Moments of all items by every draw of the parameters, some items after the others."""
     ways: list[Iterator[Moments]] = []
-    if items.counts is not None and fitted.kind == "PointwisePBM":
+    if items.counts is not None and not fitted.relevance_head.learns_from_clicks:
         assert items.counts.features is not None
         assert items.counts.feature_row is not None
         rows = items.counts.feature_row
@@ -136,7 +138,7 @@ def _of_rows(
     for start in range(0, len(rows), CHUNK):
         part = rows[start : start + CHUNK]
         for alpha, beta in relevance_of_rows(fitted, networks, features, part):
-            yield _beta_moments(fitted, alpha, beta, len(draws))
+            yield _moments(fitted, alpha, beta, len(draws))
 
 
 def _of_kept(fitted: FittedPBM, kept: np.ndarray, draws: int) -> Iterator[Moments]:
@@ -144,9 +146,7 @@ def _of_kept(fitted: FittedPBM, kept: np.ndarray, draws: int) -> Iterator[Moment
     assert fitted.items is not None
     for start in range(0, len(kept), CHUNK):
         part = kept[start : start + CHUNK]
-        yield _beta_moments(
-            fitted, fitted.items.alpha[None, part], fitted.items.beta[None, part], draws
-        )
+        yield _moments(fitted, fitted.items.alpha[None, part], fitted.items.beta[None, part], draws)
 
 
 def _of_population(
@@ -163,20 +163,15 @@ def _of_population(
     else:
         never_shown = exposure(np.zeros((1, len(given_of(fitted)[0]))))
         alpha, beta = relevance_by(fitted, networks, never_shown)
-    means, variances = _beta_moments(fitted, alpha, beta, len(draws))
+    means, variances = _moments(fitted, alpha, beta, len(draws))
     mean, variance = total_moments(means.T, variances.T)  # over the population, by draw
     for start in range(0, items.unknown, CHUNK):
         shape = (len(draws), min(CHUNK, items.unknown - start))
         yield np.broadcast_to(mean[:, None], shape), np.broadcast_to(variance[:, None], shape)
 
 
-def _beta_moments(fitted: FittedPBM, alpha: np.ndarray, beta: np.ndarray, draws: int) -> Moments:
+def _moments(fitted: FittedPBM, alpha: np.ndarray, beta: np.ndarray, draws: int) -> Moments:
     """Moments by every draw, of Betas (networks, items) that may be the same for all draws."""
-    total = alpha + beta
-    mean = alpha / total
-    if fitted.kind == "PointwisePBM":
-        variance = np.zeros_like(mean)
-    else:
-        variance = mean * (beta / total) / (total + 1)
+    mean, variance = fitted.relevance_head.moments(alpha, beta)
     shape = (draws, alpha.shape[1])
     return np.broadcast_to(mean, shape), np.broadcast_to(variance, shape)

@@ -1,10 +1,10 @@
 r"""Samples of rankers' values that share what the rankers share.
 
 A value is a sum over items, V = sum_i c_i zeta_i, whose factors c_i depend on the click model's
-parameters (see `factors.py`). Draw parameters first; given them relevance is independent from item to item. The items of the largest
-factors are drawn one by one. The many others together are a Gaussian of exactly their mean and
-covariance (between rankers, which show the same items): so neither time nor memory grows with
-samples times items.
+parameters (see `factors.py`). Draw parameters first; given them relevance is independent from item
+to item. The items of the largest factors are drawn one by one. The many others together are a
+Gaussian of exactly their mean and covariance (between rankers, which show the same items): so
+neither time nor memory grows with samples times items.
 
 Independent draws of relevance alone, with the parameters at one value, would leave out what all
 items have in common, and average out to a value far too sure of itself.
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from epiclick.comparison.factors import Factors, Moments
-from epiclick.models.averaging import matched_beta
+from epiclick.relevance.average import matched_beta
 
 DRAWN = 512
 """Items that are drawn one by one."""

@@ -21,6 +21,7 @@ from epiclick.data.counts_arguments import check_join, check_table, chosen_pairs
 from epiclick.data.counts_note import CountsNote
 from epiclick.data.features import FeatureTable
 from epiclick.data.log import LogOptions, either
+from epiclick.data.matching import locate_rows
 from epiclick.data.page_clicks import PageClicks
 from epiclick.data.splits import SplitBy, check_split, deal_groups
 from epiclick.errors import InputError, Problem
@@ -150,6 +151,28 @@ class ClickCounts:
             clicks=np.add.reduceat(self.clicks[order], first),
             part=None if self.part is None else part[entry],
             options=replace(self.options, click_model="pbm"),
+        )
+
+    def completed(self) -> "ClickCounts":
+        """The same counts among all contexts that the click model knows of such pages."""
+        contexts = click_model(self.options.click_model).complete(self.contexts)
+        if contexts is self.contexts or contexts.equals(self.contexts):
+            return self
+        names = contexts.column_names
+        index = locate_rows(*({name: t[name] for name in names} for t in (self.contexts, contexts)))
+        assert np.all(index >= 0), "a complete table of contexts lacks one"
+        context = index[self.context]
+        # entries are in the order of (pair, context, part)
+        part = np.zeros_like(self.pair) if self.part is None else self.part
+        order = np.lexsort((part, context, self.pair))
+        return replace(
+            self,
+            contexts=contexts,
+            pair=self.pair[order],
+            context=context[order],
+            displays=self.displays[order],
+            clicks=self.clicks[order],
+            part=None if self.part is None else self.part[order],
         )
 
     def over_given(self, amounts: np.ndarray) -> np.ndarray:

@@ -129,8 +129,8 @@ def kind_of(file: Path) -> str:
     """The kind of a file by its name, "" if unknown."""
     stem = file.name.lower()
     plain = stem.removesuffix(".gz")
-    kind = SUFFIXES.get(Path(plain).suffix, "")
-    return "" if plain != stem and kind == "Parquet" else kind
+    by_name = SUFFIXES.get(Path(plain).suffix, "")
+    return "" if plain != stem and by_name == "Parquet" else by_name
 
 
 def is_zipped(file: Path) -> bool:
@@ -138,10 +138,10 @@ def is_zipped(file: Path) -> bool:
     return file.name.lower().endswith(".gz")
 
 
-def damage(file: Path, kind: str) -> Problem | None:
+def damage(file: Path, written_as: str) -> Problem | None:
     """What makes a file unreadable as a whole, if anything does."""
     try:
-        if kind == "Parquet":
+        if written_as == "Parquet":
             pq.read_metadata(file)
         elif file.stat().st_size == 0:
             return Problem(f"{file} is empty", remedy="Leave it out or write it again.")
@@ -149,7 +149,8 @@ def damage(file: Path, kind: str) -> Problem | None:
             # DuckDB reads a cut-off archive up to the cut without a word
             opened = gzip.open if is_zipped(file) else open
             with opened(file, "rb") as stream:
-                return _text_problem(file, stream, LongLines() if kind == "JSON lines" else None)
+                lines = LongLines() if written_as == "JSON lines" else None
+                return _text_problem(file, stream, lines)
     except PermissionError:
         return Problem(f"{file} may not be read", remedy="Ask for permission, or copy it.")
     except (pa.ArrowException, EOFError, zlib.error, OSError, UnicodeError) as error:

@@ -99,7 +99,7 @@ def _open_csv(files: Sequence[Path], name: str) -> Source:
         examples = [f"{file} line {line}: {said.rstrip('.')}" for file, line, _, said in found[:3]]
         remedy = f"A line needs {len(names)} values, in quotes where they hold '{delimiter}'."
         # a quote that is never closed swallows the lines after it, no one knows how many
-        whole = all(kind != "UNQUOTED VALUE" for _, _, kind, _ in found)
+        whole = all(error != "UNQUOTED VALUE" for _, _, error, _ in found)
         what = "lines that are not rows of the table"
         return [Problem(what, len(found), "line", examples, remedy, droppable=whole)]
 
@@ -129,7 +129,7 @@ def _open_json(files: Sequence[Path], name: str) -> Source:
     kept = {c: "VARCHAR" if kind in GUESSED else kind for c, kind in types.items()}
     listed = ", ".join(f"{quote_text(c)}: {quote_text(kind)}" for c, kind in kept.items())
     read = f"read_json({how}, columns = {{{listed}}})"
-    mixed = tuple(column for column, kind in kept.items() if kind == "JSON")
+    mixed = tuple(column for column, read_as in kept.items() if read_as == "JSON")
     values = [
         f"json_extract_string({quote_name(c)}, '$') AS {quote_name(c)}"
         if c in mixed

@@ -110,21 +110,21 @@ def parse_condition(condition: str, engine: Any) -> Any:
 def _refused(tree: Any) -> Iterator[str]:
     """What in a tree is not allowed, in words."""
     for node in tree.walk():
-        kind = type(node).__name__
-        if kind == "DataType":
+        syntax = type(node).__name__
+        if syntax == "DataType":
             name = node.this.value if isinstance(node.this, exp.DataType.Type) else str(node.this)
             if name not in TYPES or node.args.get("nested"):
                 yield f"the type {node.sql()}"
-        elif kind == "Column":
+        elif syntax == "Column":
             if node.args.get("db") or node.args.get("catalog"):
                 yield f"{node.sql()}, a column of something else"
-        elif kind == "Anonymous":
+        elif syntax == "Anonymous":
             if str(node.this).lower() not in FUNCTIONS:
                 yield f"the function {str(node.this).lower()}"
-        elif kind == "Var":
+        elif syntax == "Var":
             if type(node.parent).__name__ not in WITH_UNITS:
                 yield f"the word {node.name}"
-        elif kind not in SYNTAX:
+        elif syntax not in SYNTAX:
             yield _called(node)
 
 
@@ -165,10 +165,10 @@ def _refused_in(tree: Any) -> Iterator[str]:
         if isinstance(part, dict | list):
             yield from _refused_in(part)
     if isinstance(tree, dict) and "class" in tree:
-        kind, name = tree["class"], tree.get("function_name", "")
-        if kind not in DUCKDB_CLASSES:
-            yield f"the syntax {kind.lower()}"
-        elif kind == "OPERATOR" and tree["type"] not in DUCKDB_OPERATORS:
+        syntax, name = tree["class"], tree.get("function_name", "")
+        if syntax not in DUCKDB_CLASSES:
+            yield f"the syntax {syntax.lower()}"
+        elif syntax == "OPERATOR" and tree["type"] not in DUCKDB_OPERATORS:
             yield f"the operator {tree['type'].lower()}"
-        elif kind == "FUNCTION" and name not in FUNCTIONS | DUCKDB_SIGNS:
+        elif syntax == "FUNCTION" and name not in FUNCTIONS | DUCKDB_SIGNS:
             yield f"the function {name}"

@@ -7,31 +7,25 @@
 | `conditioned` | sampled | sampled for each bias | of the log-likelihood, by score functions |
 | `exact` | sampled | integrated | by a score function for bias, exact for relevance |
 | `marginal` | a point | integrated | exact |
+
+Names are known without jax, which is loaded with the first estimator that is made.
 """
 
-from inspect import signature
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from epiclick.errors import InputError, did_you_mean
-from epiclick.estimators.base import Betas, Draws, Estimate, Estimator
-from epiclick.estimators.conditioned import Conditioned
-from epiclick.estimators.exact import Exact
-from epiclick.estimators.marginal import Marginal
-from epiclick.estimators.naive import Naive
-from epiclick.estimators.self_normalized import SelfNormalized
+from epiclick.estimators.names import ESTIMATORS
 
-ESTIMATORS: dict[str, type[Estimator[Any]]] = {
-    "naive": Naive,
-    "self_normalized": SelfNormalized,
-    "conditioned": Conditioned,
-    "exact": Exact,
-    "marginal": Marginal,
-}
+if TYPE_CHECKING:
+    from epiclick.estimators.base import Betas, Draws, Estimate, Estimator
+
+_OF_BASE = ("Betas", "Draws", "Estimate", "Estimator")
 
 
 def make_estimator(
     name: str, samples: int = 60, baseline: bool = False, literal: bool = False
-) -> Estimator[Any]:
+) -> "Estimator[Any]":
     """The estimator of that name; InputError where it is unknown or has no such option.
 
     Args:
@@ -47,20 +41,27 @@ def make_estimator(
         hint = did_you_mean(name, ESTIMATORS)
         raise InputError(f"estimator must be one of {', '.join(ESTIMATORS)}; got '{name}'{hint}")
     chosen = ESTIMATORS[name]
-    options = signature(chosen).parameters
     reasons = {
         "baseline": (baseline, "it has no score functions"),
         "literal": (literal, "it is not in the paper"),
     }
     for option, (wanted, reason) in reasons.items():
-        if wanted and option not in options:
-            others = [key for key, cls in ESTIMATORS.items() if option in signature(cls).parameters]
+        if wanted and option not in chosen.options:
+            others = [key for key, each in ESTIMATORS.items() if option in each.options]
             raise InputError(
                 f"{option} does not apply to estimator '{name}': {reason}. "
                 f"Leave it out, or choose one of {', '.join(others)}"
             )
     given = {"samples": samples, "baseline": baseline, "literal": literal}
-    return chosen(**{option: value for option, value in given.items() if option in options})
+    made = getattr(import_module(f"{__name__}.{chosen.module}"), chosen.class_name)
+    return made(**{option: given[option] for option in chosen.options})
+
+
+def __getattr__(name: str) -> Any:
+    """The classes of `estimators.base`, loaded when first used, as they need jax."""
+    if name not in _OF_BASE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("epiclick.estimators.base"), name)
 
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, Protocol, Self, TypeVar
+from typing import ClassVar, Generic, Protocol, Self, TypeVar
 
 import jax
 import numpy as np
@@ -72,6 +72,9 @@ class Estimator(Protocol, Generic[Position]):
     `draw` runs on the host between programs, since numpy's generator is several times faster than
     one inside them; `estimate` is pure and is compiled.
     """
+
+    is_point: ClassVar[bool]
+    """Whether the click model's parameters are points while training, and not Betas."""
 
     def draw(self, rng: np.random.Generator, relevance: Betas, position: Position) -> Draws | None:
         """Samples for one batch; None where none are needed."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 import jax
 import jax.numpy as jnp
@@ -42,6 +42,7 @@ class Conditioned:
         literal: whether the paper's factor 1/S is kept.
     """
 
+    is_point: ClassVar[bool] = False
     samples: int = 60
     baseline: bool = False
     literal: bool = False

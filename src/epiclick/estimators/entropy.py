@@ -5,7 +5,6 @@ import math
 import jax
 import jax.numpy as jnp
 
-from epiclick.click_models.base import Emission
 from epiclick.estimators.base import Betas
 
 SHIFT = 10
@@ -33,7 +32,7 @@ def beta_entropy(alpha: jax.Array, beta: jax.Array) -> jax.Array:
     return gaussian + _beyond(alpha, 1) + _beyond(beta, 1) - _beyond(nu, 2)
 
 
-def modified_entropy(relevance: Betas, position: Betas | Emission, weight: jax.Array) -> jax.Array:
+def modified_entropy(relevance: Betas, position: Betas | None, weight: jax.Array) -> jax.Array:
     r"""Mean entropy over pairs plus mean entropy over contexts (paper, section 5.4); a scalar.
 
     .. math:: \bar{\mathbf H}' = \frac{1}{|\mathcal D|} \sum_{qd} H(\alpha_{qd}, \beta_{qd})
@@ -41,13 +40,13 @@ def modified_entropy(relevance: Betas, position: Betas | Emission, weight: jax.A
 
     Args:
         relevance: (pairs,) Betas.
-        position: (contexts,) Betas; points have no entropy, and their term is left out.
+        position: (contexts,) Betas; None for points, which have no entropy: their term is left out.
         weight: (pairs,) how often each pair counts in the mean.
     """
     each = beta_entropy(relevance.alpha, relevance.beta)
     total = weight.sum()
     mean = (weight @ each) / jnp.where(total > 0, total, 1.0)  # a bootstrap may draw no pair
-    if isinstance(position, Emission):
+    if position is None:
         return mean
     return mean + beta_entropy(position.alpha, position.beta).mean()
 

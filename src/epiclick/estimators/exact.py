@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +30,7 @@ class Exact:
             position bias; that for relevance has no score functions.
     """
 
+    is_point: ClassVar[bool] = False
     samples: int = 60
     baseline: bool = False
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 import jax
 import numpy as np
@@ -23,6 +23,8 @@ class Marginal:
     narrow, and the width it fits is set by the size of batches. A posterior of position bias comes
     after training instead.
     """
+
+    is_point: ClassVar[bool] = True
 
     def draw(self, rng: np.random.Generator, relevance: Betas, position: Emission) -> None:
         """Nothing is sampled."""

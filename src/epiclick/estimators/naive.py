@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import ClassVar, Self
 
 import jax
 import jax.numpy as jnp
@@ -37,6 +37,7 @@ class Naive:
         log_offset: log-likelihood to which others are relative.
     """
 
+    is_point: ClassVar[bool] = False
     samples: int = 60
     baseline: bool = False
     literal: bool = False

@@ -24,7 +24,6 @@ from scipy import stats
 from epiclick.data.counts import ClickCounts
 from epiclick.errors import InputError
 from epiclick.models.fitted import FittedPBM, history_of
-from epiclick.models.position import PointLookup, position_points
 from epiclick.models.prediction import contexts_of, mean_bias
 from epiclick.models.uncertainty import parameter_draws
 from epiclick.posterior.identifiability import named
@@ -233,9 +232,8 @@ def _log_bias_draws(fitted: FittedPBM) -> np.ndarray:
         fitted = replace(fitted, members=())  # whose posterior says more than they do
     drawn = []
     for parameters in parameter_draws(fitted, DRAWS):
-        assert isinstance(parameters.position, PointLookup)
-        theta, _ = position_points(parameters.position, fitted.anchor, np)
-        drawn.append(np.log(theta))
+        emission = parameters.position.points.emission(fitted.clicks, fitted.anchor, np)
+        drawn.append(np.log(emission.attractive))
     return np.array(drawn)
 
 

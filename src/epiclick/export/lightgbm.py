@@ -87,7 +87,7 @@ def _by_posterior(
 ) -> Rows:
     if clip is not None:
         raise InputError("clip belongs to how='propensity'; how='posterior' has no weights to clip")
-    if fitted.kind == "PointwisePBM":
+    if not fitted.relevance_head.learns_from_clicks:
         raise InputError(
             "how='posterior' weighs items by how sure the model is, and a pointwise model has one "
             "number for an item; use how='propensity', or fit an EpistemicPBM"

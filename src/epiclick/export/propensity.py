@@ -15,7 +15,7 @@ import numpy as np
 
 from epiclick.data.counts import ClickCounts
 from epiclick.errors import InputError
-from epiclick.models.bias_table import position_bias_table
+from epiclick.models.bias_table import click_table
 from epiclick.models.fitted import FittedPBM
 from epiclick.models.prediction import contexts_of
 
@@ -54,6 +54,6 @@ def weighted_clicks(fitted: FittedPBM, counts: ClickCounts, clip: float = CLIP) 
 
 def relative_bias(fitted: FittedPBM, counts: ClickCounts) -> np.ndarray:
     """(contexts of the counts,) bias relative to the anchor's; its mean where it is not known."""
-    relative = position_bias_table(fitted, level=0.9)["relative"].to_numpy()
+    relative = click_table(fitted, level=0.9)["relative"].to_numpy()
     index = contexts_of(fitted, counts.contexts)
     return np.where(index < 0, relative.mean(), relative[index])

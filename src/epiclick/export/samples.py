@@ -6,17 +6,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from epiclick.beta import Beta
 from epiclick.data.arrays import as_array
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import FeatureTable
 from epiclick.errors import InputError
-from epiclick.models.averaging import bias_by, matched_beta, networks_of
+from epiclick.models.averaging import bias_by, networks_of
 from epiclick.models.fitted import FittedPBM
 from epiclick.models.parameters import Parameters
-from epiclick.models.position import BetaLookup
 from epiclick.models.prediction import contexts_of, relevance_of_pairs, relevance_of_rows
 from epiclick.models.uncertainty import parameter_draws, without_uncertainty
+from epiclick.relevance.average import matched_beta
 
 LEVEL = 0.9  # of intervals, which are not used here
 
@@ -45,7 +44,7 @@ def independent_draws(
     if fitted.members:
         drawn = [fitted.members[i] for i in rng.integers(len(fitted.members), size=count)]
         return [_with_point_bias(fitted, member, rng) for member in drawn]
-    if fitted.posterior is None and not isinstance(fitted.parameters.position, BetaLookup):
+    if fitted.posterior is None and fitted.parameters.position.is_point:
         raise InputError(
             "there are no samples to export: this model has one number for everything; fit it "
             "with members=5, or fit an EpistemicPBM"
@@ -56,7 +55,7 @@ def independent_draws(
 
 
 def _with_point_bias(fitted: FittedPBM, member: Parameters, rng: np.random.Generator) -> Parameters:
-    if not isinstance(member.position, BetaLookup):
+    if member.position.is_point:
         return member
     alone = without_uncertainty(replace(fitted, parameters=member))
     return parameter_draws(alone, 1, seed=int(rng.integers(2**31)))[0]
@@ -80,7 +79,7 @@ def samples_given_clicks(
     """
     from epiclick.posterior.relevance import item_posterior  # which loads jax
 
-    if fitted.kind == "PointwisePBM":
+    if not fitted.relevance_head.learns_from_clicks:
         raise InputError(
             "a pointwise model has one number for an item and does not learn from its clicks; give "
             "features alone, or fit an EpistemicPBM"
@@ -112,13 +111,9 @@ def samples_by_features(
         )
     rows = np.arange(min(most, len(features)))
     parts = relevance_of_rows(fitted, networks_of(draws), features, rows)
-    alpha, beta = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
-    shape = (len(draws), len(rows))
-    if fitted.kind == "PointwisePBM":
-        relevance = np.broadcast_to(alpha, shape)
-    else:
-        both = (np.broadcast_to(part, shape) for part in (alpha, beta))
-        relevance = Beta(*both).sample(rng)
+    both = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
+    first, second = (np.broadcast_to(part, (len(draws), len(rows))) for part in both)
+    relevance = fitted.relevance_head.draw(first, second, rng)
     query_id, doc_id = (
         as_array(features.keys[name].slice(0, len(rows))) for name in ("query_id", "doc_id")
     )

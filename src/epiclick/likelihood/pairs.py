@@ -42,7 +42,7 @@ class Bucket:
         order: (pairs, width) context of each display without a click, -1 where there is none; None
             for pairs with too many of them. For an affine emission, of every display, to which
             the number of contexts is added for a click.
-        slots: (pairs, slots) context of each slot (see `slots.py`); None where counts are of all
+        slots: (pairs, slots) context of each slot (see `compact.py`); None where counts are of all
             contexts.
     """
 

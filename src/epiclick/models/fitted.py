@@ -8,12 +8,14 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from epiclick.click_models.base import given_contexts
-from epiclick.click_models.registry import click_model
+from epiclick.click_models.base import ClickModel, given_contexts
+from epiclick.click_models.registry import CLICK_MODELS
 from epiclick.data.log import LogOptions
 from epiclick.data.scaler import FeatureScaler
 from epiclick.models.parameters import Parameters
 from epiclick.models.uncertainty import ParameterPosterior
+from epiclick.relevance.base import RelevanceHead
+from epiclick.relevance.registry import HEADS
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +102,9 @@ class FittedPBM:
     """A fitted position-based model.
 
     Attributes:
-        kind: name of the class that was fitted, "EpistemicPBM" or "PointwisePBM".
+        kind: name of the class that was fitted, "EpistemicPBM" or "PointwisePBM"; what it means is
+            said by `head` and `click_model`.
+        head: name of the relevance head, a key of `HEADS`.
         settings: its constructor's parameters; JSON-able values only.
         parameters: network and position lookup, numpy arrays.
         anchor: index of the context whose bias is 1, None for a free scale.
@@ -113,9 +117,11 @@ class FittedPBM:
         posterior: how sure the fit is of position bias and the network's last layer; None for the
             paper's estimators and for pointwise models.
         members: an ensemble, each trained on a bootstrap of the queries; none unless asked for.
+        click_model: name of the click model, a key of `CLICK_MODELS`.
     """
 
     kind: str
+    head: str
     settings: Mapping[str, Any]
     parameters: Parameters
     anchor: int | None
@@ -127,11 +133,22 @@ class FittedPBM:
     training: TrainingSummary
     posterior: ParameterPosterior | None = None
     members: tuple[Parameters, ...] = ()
+    click_model: str = "pbm"
+
+    @property
+    def relevance_head(self) -> RelevanceHead:
+        """How relevance follows from the network's outputs."""
+        return HEADS[self.head]
+
+    @property
+    def clicks(self) -> ClickModel:
+        """What decides whether a user looks and clicks."""
+        return CLICK_MODELS[self.click_model]
 
 
 def history_of(fitted: FittedPBM) -> tuple[str, ...]:
     """The context columns of a model that are outcomes of the page, such as its last click."""
-    return click_model(fitted.options.click_model).history
+    return fitted.clicks.history
 
 
 def given_of(fitted: FittedPBM) -> tuple[pa.Table, np.ndarray]:

@@ -11,11 +11,12 @@ from epiclick.arguments import is_number, shown
 from epiclick.beta import Beta
 from epiclick.data.features import FeatureTable
 from epiclick.errors import InputError
-from epiclick.models.averaging import BetaAverage, networks_of
+from epiclick.models.averaging import networks_of
 from epiclick.models.fitted import FittedPBM, Items
 from epiclick.models.parameters import Parameters
 from epiclick.models.prediction import relevance_of_rows
 from epiclick.models.uncertainty import parameter_draws
+from epiclick.relevance.average import beta_columns
 
 
 def relevance_frames(
@@ -44,13 +45,7 @@ def relevance_frames(
     for first, second in relevance_of_rows(fitted, networks, features, np.arange(len(features))):
         keys = features.keys.slice(start, first.shape[1])
         start += len(keys)
-        if fitted.kind == "PointwisePBM":
-            columns = _of_points(first, level, above)
-        else:
-            average = BetaAverage(first, second)
-            low, high = (average.quantile(end) for end in ((1 - level) / 2, (1 + level) / 2))
-            share = None if above is None else 1 - average.cdf(above)
-            columns = beta_columns(average.matched, average.matched.mean, low, high, share)
+        columns = fitted.relevance_head.columns(first, second, level, above)
         yield frame_of(keys["query_id"], keys["doc_id"], columns)
 
 
@@ -74,14 +69,6 @@ def frame_of(
     )
 
 
-def beta_columns(
-    betas: Beta, mean: np.ndarray, low: np.ndarray, high: np.ndarray, above: np.ndarray | None
-) -> dict[str, np.ndarray]:
-    """The columns of a table of items, (pairs,) each; `prob_above` where it was asked for."""
-    columns = {"mean": mean, "low": low, "high": high, "alpha": betas.alpha, "beta": betas.beta}
-    return columns if above is None else {**columns, "prob_above": above}
-
-
 def check_above(above: float | None) -> None:
     """Refuse a threshold that no relevance can be on both sides of."""
     if above is not None and not (is_number(above) and 0 < above < 1):
@@ -89,20 +76,3 @@ def check_above(above: float | None) -> None:
             "above must lie strictly between 0 and 1, as relevance does, got "
             f"{shown(above)}; such as 0.3"
         )
-
-
-def _of_points(values: np.ndarray, level: float, above: float | None) -> dict[str, np.ndarray]:
-    """Columns for what each member says, (members, pairs); one alone tells no uncertainty."""
-    nothing = np.full(values.shape[1], np.nan)
-    low = high = share = nothing
-    if len(values) > 1:
-        low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0)
-        share = nothing if above is None else (values > above).mean(axis=0)
-    columns = {
-        "mean": values.mean(axis=0),
-        "low": low,
-        "high": high,
-        "alpha": nothing,
-        "beta": nothing,
-    }
-    return columns if above is None else {**columns, "prob_above": share}

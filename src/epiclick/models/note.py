@@ -10,6 +10,7 @@ from epiclick.data.log import LogOptions
 from epiclick.data.scaler import FeatureScaler
 from epiclick.data.stored_json import get, texts
 from epiclick.models.fitted import FeatureSpec, FittedPBM, Items, QuerySets, TrainingSummary
+from epiclick.models.kinds import head_of
 from epiclick.models.note_tables import (
     context_columns,
     history_records,
@@ -18,6 +19,7 @@ from epiclick.models.note_tables import (
 )
 from epiclick.models.note_values import plain, real, stored_real, tuples
 from epiclick.models.parameters import Parameters
+from epiclick.models.seal import WITH_CLICK_MODELS
 from epiclick.models.uncertainty import ParameterPosterior
 
 COUNTS = ("pairs", "displays", "clicks", "epochs", "best_epoch")
@@ -27,6 +29,8 @@ def describe(fitted: FittedPBM) -> dict[str, Any]:
     """All of a model but its arrays, as JSON can hold it."""
     return {
         "kind": fitted.kind,
+        "click_model": fitted.click_model,
+        "head": fitted.head,
         "settings": plain(fitted.settings, "settings", finite=True),
         "anchor": None if fitted.anchor is None else int(fitted.anchor),
         "contexts": context_columns(fitted.contexts),
@@ -35,6 +39,18 @@ def describe(fitted: FittedPBM) -> dict[str, Any]:
         "training": _describe_training(fitted.training),
         "posterior": None if fitted.posterior is None else _describe_posterior(fitted.posterior),
     }
+
+
+def upgraded(note: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The note as this release writes it, of an earlier version; raises as `rebuild` does.
+
+    Up to version 2 the class decided what click model and relevance head now say.
+    """
+    if get(note, "schema_version", int) >= WITH_CLICK_MODELS:
+        return note
+    with_features = get(note, "features", dict, type(None)) is not None
+    head = head_of(get(note, "kind", str), with_features=with_features)
+    return {**note, "click_model": "pbm", "head": head}
 
 
 def rebuild(
@@ -52,6 +68,7 @@ def rebuild(
     features = get(note, "features", dict, type(None))
     return FittedPBM(
         kind=get(note, "kind", str),
+        head=get(note, "head", str),
         settings=tuples(get(note, "settings", dict)),
         parameters=parameters,
         anchor=get(note, "anchor", int, type(None)),
@@ -63,6 +80,7 @@ def rebuild(
         training=_training(get(note, "training", dict)),
         posterior=None if posterior is None else _posterior(note, posterior),
         members=members,
+        click_model=get(note, "click_model", str),
     )
 
 

@@ -1,10 +1,11 @@
 """All that training learns, as plain arrays."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
-from epiclick.models.position import BetaLookup, PointLookup
+from epiclick.models.position import LOOKUPS, Lookup
 from epiclick.network import Layers
 
 
@@ -12,12 +13,18 @@ class Parameters(NamedTuple):
     """Relevance network and position lookup; a pytree for jax, numpy arrays when stored."""
 
     layers: Layers
-    position: BetaLookup | PointLookup
+    position: Lookup
 
     @property
     def smooth(self) -> bool:
-        """Whether the confidence of relevance is smooth; see `models.relevance`."""
-        return isinstance(self.position, PointLookup)
+        """Whether the confidence of relevance is smooth; see `relevance.links`."""
+        return self.position.is_point
+
+
+LOOKUP_OF: Mapping[str, type[Lookup]] = {
+    f"position.{name}": lookup for lookup in LOOKUPS for name in lookup._fields
+}
+"""The lookup that an array in a file belongs to."""
 
 
 def to_arrays(parameters: Parameters) -> dict[str, np.ndarray]:
@@ -37,8 +44,6 @@ def from_arrays(arrays: dict[str, np.ndarray]) -> Parameters:
     layers = tuple(
         (arrays[f"relevance.{i}.weight"], arrays[f"relevance.{i}.bias"]) for i in range(depth)
     )
-    if "position.logit" in arrays:
-        return Parameters(layers, PointLookup(arrays["position.logit"]))
-    return Parameters(
-        layers, BetaLookup(arrays["position.mean_logit"], arrays["position.confidence"])
-    )
+    first = next((name for name in LOOKUP_OF if name in arrays), "position.mean_logit")
+    lookup = LOOKUP_OF[first]
+    return Parameters(layers, lookup(*(arrays[f"position.{name}"] for name in lookup._fields)))

@@ -14,28 +14,23 @@ from epiclick.data.matching import locate_rows
 from epiclick.errors import InputError, InputWarning, Problem, did_you_mean
 from epiclick.models.averaging import bias_by, networks_of, relevance_by
 from epiclick.models.fitted import FittedPBM, Items, given_of, history_of
-from epiclick.models.position import BetaLookup, position_betas, position_points
-from epiclick.models.relevance import exposure
 from epiclick.models.uncertainty import parameter_draws
 from epiclick.network import Layers
+from epiclick.relevance.exposure import exposure
 
 CHUNK = 131_072  # pairs at once
 
 
 def bias_betas(fitted: FittedPBM) -> Beta | None:
     """The Beta of each context's bias; None where bias is a point."""
-    lookup = fitted.parameters.position
-    return Beta(*position_betas(lookup, np)) if isinstance(lookup, BetaLookup) else None
+    betas = fitted.parameters.position.betas(np)
+    return None if betas is None else Beta(*betas)
 
 
 def mean_bias(fitted: FittedPBM) -> tuple[np.ndarray, np.ndarray]:
     """Expected bias and 1 minus it, (contexts,) each."""
-    betas = bias_betas(fitted)
-    if betas is not None:
-        total = betas.alpha + betas.beta
-        return betas.alpha / total, betas.beta / total
-    assert not isinstance(fitted.parameters.position, BetaLookup)
-    return position_points(fitted.parameters.position, fitted.anchor, np)
+    emission = fitted.parameters.position.emission(fitted.clicks, fitted.anchor, np)
+    return emission.attractive, emission.attractive_rest
 
 
 def contexts_of(fitted: FittedPBM, contexts: pa.Table, *, warn: bool = True) -> np.ndarray:

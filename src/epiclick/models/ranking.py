@@ -32,7 +32,7 @@ def draws_to_rank_by(fitted: FittedPBM, how: str, rng: np.random.Generator) -> S
         raise InputError(
             f"how must be one of {', '.join(SCORES)}, not {how!r}{did_you_mean(how, SCORES)}"
         )
-    if how != "mean" and fitted.kind == "PointwisePBM" and not fitted.members:
+    if how != "mean" and not (fitted.relevance_head.has_uncertainty or fitted.members):
         raise InputError(
             f"how={how!r} needs to know how sure the model is, and a pointwise model has one "
             "number for an item; rank by how='mean', fit it with members=5, or fit an EpistemicPBM"

@@ -13,8 +13,12 @@ from epiclick.errors import InputError
 from epiclick.models.damage import MEND, reading
 
 FORMAT = "epiclick model"
-SCHEMA_VERSION = 2
-"""Version 1 had neither a posterior nor members; of it, what means the same today is read."""
+SCHEMA_VERSION = 3
+"""Version 1 had neither a posterior nor members; of it, what means the same today is read.
+Up to version 2 all were position-based models, whose head follows from the class."""
+
+WITH_CLICK_MODELS = 3
+"""The first version that names click model and relevance head."""
 
 NOTE = "model.json"
 WEIGHTS, QUERIES, ITEMS, POSTERIOR, MEMBERS = (

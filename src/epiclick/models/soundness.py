@@ -5,18 +5,13 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
+from epiclick.click_models.registry import CLICK_MODELS
 from epiclick.errors import InputError, Problem
 from epiclick.models.arrays import ITEM_NUMBERS, POSTERIOR_ARRAYS
 from epiclick.models.fitted import FeatureSpec, FittedPBM, Items, given_of, history_of
+from epiclick.models.kinds import HEADS_OF
 from epiclick.models.parameters import Parameters, to_arrays
-from epiclick.models.position import BetaLookup, PointLookup
 from epiclick.models.uncertainty import ParameterPosterior
-
-KINDS: Mapping[str, tuple[int, tuple[type, ...]]] = {
-    "EpistemicPBM": (2, (BetaLookup, PointLookup)),
-    "PointwisePBM": (1, (PointLookup,)),
-}
-"""Outputs of the relevance network and possible position lookups of each kind of model."""
 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
@@ -41,14 +36,8 @@ def _problems(fitted: FittedPBM) -> Iterator[Problem]:
         yield from _feature_problems(fitted.features)
     for name, array in to_arrays(fitted.parameters).items():
         yield from _number_problems(name, array)
-    if fitted.kind in KINDS:
-        yield from _network_problems(fitted)
-    else:
-        known = ", ".join(KINDS)
-        yield Problem(
-            f"'{fitted.kind:.40}' is not a kind of model that this epiclick has ({known})",
-            remedy="Upgrade epiclick if a later release wrote it.",
-        )
+    unknown = list(_name_problems(fitted))
+    yield from unknown or _network_problems(fitted)
     for name, array in fitted.parameters.position._asdict().items():
         if np.shape(array) != (contexts,):
             yield Problem(
@@ -64,6 +53,29 @@ def _problems(fitted: FittedPBM) -> Iterator[Problem]:
         yield from _id_problems(f"queries.{name}", getattr(fitted.queries, name))
     if fitted.items is not None:
         yield from _item_problems(fitted.items)
+
+
+def _name_problems(fitted: FittedPBM) -> Iterator[Problem]:
+    """Class, relevance head and click model are ones that there are, and go together."""
+    upgrade = "Upgrade epiclick if a later release wrote it."
+    if fitted.kind not in HEADS_OF:
+        known = ", ".join(HEADS_OF)
+        yield Problem(
+            f"'{fitted.kind:.40}' is not a kind of model that this epiclick has ({known})",
+            remedy=upgrade,
+        )
+    elif fitted.head not in HEADS_OF[fitted.kind]:
+        known = ", ".join(HEADS_OF[fitted.kind])
+        yield Problem(
+            f"'{fitted.head:.40}' is not a relevance head of {fitted.kind} ({known})",
+            remedy=upgrade,
+        )
+    if fitted.click_model not in CLICK_MODELS:
+        known = ", ".join(CLICK_MODELS)
+        yield Problem(
+            f"'{fitted.click_model:.40}' is not a click model that this epiclick has ({known})",
+            remedy=upgrade,
+        )
 
 
 def _feature_problems(features: FeatureSpec) -> Iterator[Problem]:
@@ -83,7 +95,7 @@ def _network_problems(fitted: FittedPBM) -> Iterator[Problem]:
     The
     last layer may take the units of all others and the first inputs.
     """
-    outputs, lookups = KINDS[fitted.kind]
+    head, position = fitted.relevance_head, fitted.parameters.position
     width = len(given_of(fitted)[0]) if fitted.features is None else len(fitted.features.names)
     last, all_units = len(fitted.parameters.layers) - 1, width
     for i, (weight, bias) in enumerate(fitted.parameters.layers):
@@ -98,10 +110,13 @@ def _network_problems(fitted: FittedPBM) -> Iterator[Problem]:
         all_units += width
     if not fitted.parameters.layers:
         yield Problem("the network has no layers")
-    elif width != outputs:
-        yield Problem(f"the network has {width} outputs, but {fitted.kind} needs {outputs}")
-    if not isinstance(fitted.parameters.position, lookups):
-        yield Problem(f"{fitted.kind} has no {type(fitted.parameters.position).__name__}")
+    elif width != head.outputs:
+        yield Problem(f"the network has {width} outputs, but {fitted.kind} needs {head.outputs}")
+    if head.uses_features != (fitted.features is not None):
+        wrong = "needs features" if head.uses_features else "takes no features"
+        yield Problem(f"the relevance head {fitted.head} {wrong}")
+    if not (head.has_uncertainty or position.is_point):
+        yield Problem(f"{fitted.kind} has no {type(position).__name__}")
 
 
 def _member_problems(number: int, member: Parameters, fitted: FittedPBM) -> Iterator[Problem]:
@@ -124,11 +139,11 @@ def _member_problems(number: int, member: Parameters, fitted: FittedPBM) -> Iter
 
 def _posterior_problems(posterior: ParameterPosterior, fitted: FittedPBM) -> Iterator[Problem]:
     """It is of position bias but the anchor's, and of the last layer."""
-    if not isinstance(fitted.parameters.position, PointLookup) or not fitted.parameters.layers:
+    if not fitted.parameters.position.is_point or not fitted.parameters.layers:
         yield Problem("a posterior needs position bias as points, and a network")
         return
     weight, bias = fitted.parameters.layers[-1]
-    size = len(fitted.contexts) - (fitted.anchor is not None)
+    size = len(fitted.clicks.free(len(fitted.contexts), fitted.anchor))
     size += np.size(weight) + np.size(bias)
     shapes = dict(zip(POSTERIOR_ARRAYS, [(size,), (size, size), (size, size)], strict=True))
     if posterior.samples is not None:

@@ -20,8 +20,7 @@ from epiclick.models.arrays import (
 )
 from epiclick.models.damage import MEND, reading
 from epiclick.models.fitted import FittedPBM
-from epiclick.models.note import describe, rebuild
-from epiclick.models.position import PointLookup
+from epiclick.models.note import describe, rebuild, upgraded
 from epiclick.models.seal import (
     ITEMS,
     MEMBERS,
@@ -72,7 +71,7 @@ def load_model(path: StrPath) -> FittedPBM:
             f"the model {folder} cannot be read ({why}). Check its path, permissions and size."
         ) from error
     with reading(folder / NOTE):
-        fitted = rebuild(note, parameters, queries, items, posterior, members)
+        fitted = rebuild(upgraded(note), parameters, queries, items, posterior, members)
     check_sound(fitted, f"the model {folder}", MEND)
     _check_confidence(fitted, note["schema_version"], folder)
     return fitted
@@ -98,9 +97,9 @@ def _read_optional(
 
 
 def _check_confidence(fitted: FittedPBM, version: int, folder: Path) -> None:
-    """Refuse a network whose second output meant another confidence; see `models.relevance`."""
-    points = isinstance(fitted.parameters.position, PointLookup)
-    if version == 1 and points and fitted.kind == "EpistemicPBM":
+    """Refuse a network whose second output meant another confidence; see `relevance.links`."""
+    points = fitted.parameters.position.is_point
+    if version == 1 and points and fitted.relevance_head.has_uncertainty:
         raise InputError(
             f"the model {folder} is of model version 1, in which confidence of relevance was "
             "another function of the network; its answers would be wrong here. Fit and save it "

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from epiclick.click_models.base import ClickModel
 from epiclick.models.parameters import Parameters
-from epiclick.models.position import BetaLookup, PointLookup, position_betas
+from epiclick.models.position import PointLookup
 
 if TYPE_CHECKING:
     from epiclick.models.fitted import FittedPBM
@@ -23,8 +24,9 @@ RIDGE = 1e-9
 class ParameterPosterior:
     """What clicks tell of position bias and the network's last layer, the body being fixed.
 
-    The vector of parameters holds the logits of position bias of all contexts but the anchor, then
-    the last layer's weights (row by row) and biases.
+    The vector of parameters holds the free parameters of the click model (for the PBM the logits of
+    position bias of all contexts but the anchor), then the last layer's weights (row by row) and
+    biases.
 
     Attributes:
         mean: (size,) expected parameters, those the model predicts with.
@@ -46,25 +48,24 @@ class ParameterPosterior:
     gradient: float
     samples: np.ndarray | None = None
 
+    def samples_of(self, covariance: str) -> np.ndarray | None:
+        """The draws by Markov chains, which take clicks to follow the model, as "bayes" does."""
+        return self.samples if covariance == "bayes" else None
 
-def free_contexts(contexts: int, anchor: int | None) -> np.ndarray:
-    """Indices of the contexts whose bias is learned."""
-    return np.delete(np.arange(contexts), [] if anchor is None else [anchor])
 
-
-def to_vector(parameters: Parameters, anchor: int | None) -> np.ndarray:
+def to_vector(parameters: Parameters, clicks: ClickModel, anchor: int | None) -> np.ndarray:
     """Position bias and last layer as one vector of float64; see `ParameterPosterior`."""
-    assert isinstance(parameters.position, PointLookup)
-    logit = np.asarray(parameters.position.logit, np.float64)
+    logit = np.asarray(parameters.position.points.logit, np.float64)
     weight, bias = (np.asarray(part, np.float64) for part in parameters.layers[-1])
-    return np.concatenate([logit[free_contexts(len(logit), anchor)], weight.ravel(), bias])
+    return np.concatenate([logit[clicks.free(len(logit), anchor)], weight.ravel(), bias])
 
 
-def from_vector(parameters: Parameters, anchor: int | None, vector: np.ndarray) -> Parameters:
+def from_vector(
+    parameters: Parameters, clicks: ClickModel, anchor: int | None, vector: np.ndarray
+) -> Parameters:
     """The parameters with position bias and last layer replaced by those of the vector."""
-    assert isinstance(parameters.position, PointLookup)
-    logit = np.array(parameters.position.logit, np.float64)
-    free = free_contexts(len(logit), anchor)
+    logit = np.array(parameters.position.points.logit, np.float64)
+    free = clicks.free(len(logit), anchor)
     logit[free] = vector[: len(free)]
     outputs = len(parameters.layers[-1][1])
     layer = vector[len(free) :].reshape(-1, outputs)
@@ -101,18 +102,16 @@ def parameter_draws(
         return fitted.members
     own, posterior = fitted.parameters, fitted.posterior
     rng = np.random.default_rng([seed, 4])
-    if isinstance(own.position, BetaLookup):
-        from epiclick.beta import Beta  # whose scipy models of points need not load
-
-        log_theta, log_rest = Beta(*position_betas(own.position, np)).sample_logs(rng, count)
-        return [own._replace(position=PointLookup(logit)) for logit in log_theta - log_rest]
-    if posterior is None:
+    if posterior is None and own.position.is_point:
         return [own]
-    if posterior.samples is not None and kind == "bayes":
-        vectors = posterior.samples[rng.integers(len(posterior.samples), size=count)]
-    else:
+    if posterior is None:
+        return [own._replace(position=drawn) for drawn in own.position.drawn(rng, count)]
+    samples = posterior.samples_of(kind)
+    if samples is None:
         vectors = mirrored_draws(posterior.mean, getattr(posterior, kind), count, rng)
-    return [from_vector(own, fitted.anchor, vector) for vector in vectors]
+    else:
+        vectors = samples[rng.integers(len(samples), size=count)]
+    return [from_vector(own, fitted.clicks, fitted.anchor, vector) for vector in vectors]
 
 
 def without_uncertainty(fitted: "FittedPBM") -> "FittedPBM":

@@ -16,6 +16,7 @@ import pandas as pd
 
 from epiclick.errors import InputWarning
 from epiclick.models.fitted import FeatureSpec, FittedPBM, QuerySets, TrainingSummary
+from epiclick.models.kinds import head_of
 from epiclick.models.parameters import Parameters
 from epiclick.paper.files import CellFiles
 from epiclick.paper.measuring import Measure
@@ -102,7 +103,7 @@ def _rankers(
     if variant.ranker == "joint":
         pairs = bench.pairs(run, batch_size_of(variant, settings))
         parameters, posterior = find_posterior(
-            pairs, parameters, fitted.anchor, seed=seed, progress=False
+            pairs, parameters, fitted.clicks, fitted.anchor, seed=seed, progress=False
         )
         fitted = replace(fitted, parameters=parameters, posterior=posterior)
     model = MODELS[fitted.kind]()
@@ -128,7 +129,8 @@ def _model(variant: Variant, data: RunData, start: Start) -> FittedPBM:
     assert train.features is not None
     queries = train.query_id.unique()
     return FittedPBM(
-        kind="PointwisePBM" if variant.pointwise else "EpistemicPBM",
+        kind=variant.kind,
+        head=head_of(variant.kind, with_features=True),
         settings={},
         parameters=start.parameters,
         anchor=start.anchor,

@@ -46,7 +46,7 @@ class Measure:
         if not np.isfinite(mu).all():
             raise Diverged("the network's outputs are beyond what numbers can hold")
         found = {"mu_mean": mu.mean(), "mu_sd": mu.std(ddof=1)}
-        if fitted.kind == "EpistemicPBM":
+        if fitted.relevance_head.has_uncertainty:
             found |= {"nu_mean": nu.mean(), "nu_sd": nu.std(ddof=1)}
         betas = bias_betas(fitted)
         if betas is None:
@@ -75,7 +75,7 @@ class Measure:
         theta, _ = bias_at(fitted, counts.contexts)
         probability = theta[counts.context] * (alpha / (alpha + beta))[counts.pair]
         display = score_clicks(counts, probability).display_log_likelihood
-        if fitted.kind == "EpistemicPBM":
+        if fitted.relevance_head.has_uncertainty:
             biases = Emission(*draw_bias(fitted, counts.contexts, SAMPLES, self.seed))
             joint = joint_log_likelihood(counts, biases, alpha, beta, self.batches)
         else:

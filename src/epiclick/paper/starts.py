@@ -4,21 +4,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from epiclick.click_models.registry import click_model
 from epiclick.data.counts import ClickCounts
 from epiclick.estimators import make_estimator
 from epiclick.models.parameters import Parameters
-from epiclick.models.position import START_CONFIDENCE, BetaLookup, PointLookup, init_points
-from epiclick.models.relevance import init_relevance
+from epiclick.models.position import START_CONFIDENCE, BetaLookup, PointLookup
 from epiclick.network import Layers
 from epiclick.paper.settings import Settings
 from epiclick.paper.variants import Variant
 from epiclick.posterior.anchor import resolve_anchor
+from epiclick.relevance.first_layers import init_relevance
 from epiclick.training.objective import EpistemicObjective, Objective, PointwiseObjective
 from epiclick.training.settings import TrainingSettings
 
 SPREAD = 0.1
 """Factor on the He normal weights of the last layer: means start near 1/2 and confidences near 1
 for all pairs, as in the paper, where the full weights would spread them from the outset."""
+
+PBM = click_model("pbm")  # the paper's model of users
 
 LEAST_MEAN, MOST_MEAN = 0.01, 0.9  # of relevance that starts at a click rate
 
@@ -48,16 +51,16 @@ def start_of(variant: Variant, settings: Settings, train: ClickCounts, seed: int
         layers = _alike(layers)
         logit = np.log(variant.start) - np.log1p(-variant.start)
         parameters = Parameters(layers, PointLookup(np.full(contexts, logit)))
-        return Start(PointwiseObjective(None), parameters, None)
+        return Start(PointwiseObjective(PBM, None), parameters, None)
     estimator = make_estimator(
         variant.estimator, settings.samples, variant.baseline, variant.literal
     )
-    if variant.estimator == "marginal":
+    if estimator.is_point:
         anchor = resolve_anchor(train, "auto").index
         rate = _click_rates(train)
         mean = float(np.clip(rate[anchor], LEAST_MEAN, MOST_MEAN))
         layers = init_relevance(rng, width, settings.hidden, outputs=2, mean=mean, wide=True)
-        parameters = Parameters(layers, init_points(rate, anchor))
+        parameters = Parameters(layers, PointLookup(PBM.start(rate, anchor)))
     else:
         anchor = None
         layers = init_relevance(rng, width, settings.hidden, outputs=2, mean=variant.start)
@@ -65,7 +68,7 @@ def start_of(variant: Variant, settings: Settings, train: ClickCounts, seed: int
         position = BetaLookup(np.zeros(contexts), np.full(contexts, START_CONFIDENCE))
         parameters = Parameters(layers, position)
     objective = EpistemicObjective(
-        estimator, variant.entropy, anchor, settings.samples, frozen=variant.frozen
+        estimator, variant.entropy, PBM, anchor, settings.samples, frozen=variant.frozen
     )
     return Start(objective, parameters, anchor)
 

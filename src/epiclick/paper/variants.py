@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from epiclick.errors import InputError, did_you_mean
+from epiclick.estimators.names import POINTWISE
 
 ENTROPIES = (0.0001, 0.001, 0.01, 0.25)
 STARTS = (0.1, 0.5, 0.9)
@@ -16,7 +17,7 @@ class Variant:
     Attributes:
         key: its name in tables and files.
         label: its name in figures, as in the paper where it is there.
-        estimator: a key of `ESTIMATORS`, or "pointwise".
+        estimator: a key of `ESTIMATORS`, or `POINTWISE`.
         tuned: key of the method whose rate it takes.
         baseline: leave-one-out baselines.
         literal: the paper's formula to the letter: no offset for the naive estimator, a further
@@ -48,7 +49,12 @@ class Variant:
     @property
     def pointwise(self) -> bool:
         """Whether all parameters are single numbers."""
-        return self.estimator == "pointwise"
+        return self.estimator == POINTWISE
+
+    @property
+    def kind(self) -> str:
+        """Name of the class of models it fits."""
+        return "PointwisePBM" if self.pointwise else "EpistemicPBM"
 
     @property
     def folder(self) -> str:
@@ -77,7 +83,7 @@ def _literal(variant: Variant) -> Variant:
     return replace(variant, literal=True)
 
 
-_POINTWISE = Variant("pointwise", "Pointwise", "pointwise", "pointwise", ranker="own")
+_POINTWISE = Variant(POINTWISE, "Pointwise", POINTWISE, POINTWISE, ranker="own")
 _CONDITIONED = _method("conditioned", "Self-norm. + cond.", "conditioned", ranker="own")
 _EXACT = Variant("exact", "Exact (ours)", "exact", "exact", ranker="own")
 _MARGINAL = Variant("marginal", "Marginal (ours)", "marginal", "marginal", ranker="joint")

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from epiclick.models.bias_table import position_bias_table
+from epiclick.models.bias_table import click_table
 from epiclick.models.fitted import FittedPBM
 from epiclick.posterior.anchor import anchor_option
 from epiclick.posterior.identifiability import SHOWN, named
@@ -59,7 +59,7 @@ def contexts_at_bound(
     """
     if fitted.anchor is None:
         return ()
-    table = position_bias_table(fitted, LEVEL)
+    table = click_table(fitted, LEVEL)
     mean, low = table["mean"].to_numpy(float), table["low"].to_numpy(float)
     log_ratio = unbounded.values(fitted.anchor)
     found = []

@@ -10,7 +10,7 @@ A pair's term depends on L by its raw outputs only. So its own second derivative
 wide the layer is, and all of the Hessian is put together from them (`curvature.py`).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -20,17 +20,17 @@ import jax.numpy as jnp
 import numpy as np
 import pyarrow.compute as pc
 
-from epiclick.click_models.base import Emission
+from epiclick.click_models.base import ClickModel, Emission
 from epiclick.data.counts import ClickCounts
-from epiclick.likelihood.quadrature import log_beta, quadrature_log_likelihood
+from epiclick.likelihood.compact import are_many, slots_needed, slots_of
+from epiclick.likelihood.quadrature import log_beta, log_examined, quadrature_log_likelihood
 from epiclick.likelihood.tilting import tilted
-from epiclick.models.position import PointLookup, position_points
-from epiclick.models.relevance import betas_of, exposure
-from epiclick.models.uncertainty import free_contexts
 from epiclick.network import Layers, given_to_last
-from epiclick.posterior.curvature import chained, pair_curvature
+from epiclick.posterior.curvature import chained, emission_logits, pair_curvature
 from epiclick.posterior.prior import Prior
 from epiclick.posterior.threads import on_all_cores
+from epiclick.relevance.exposure import exposure
+from epiclick.relevance.links import betas_of
 from epiclick.training.pairset import PairSet
 
 CHUNK = 2_048
@@ -38,6 +38,9 @@ CHUNK = 2_048
 
 NODES_OF_SLOPE = 24
 """Of the quadrature, where a step on the way to the mode is looked for: half the time."""
+
+SLOTS = (8, 32, 128)
+"""Contexts in which a pair was shown that a program has room for, where contexts are many."""
 
 MOST_CLUSTERS = 20_000
 """Groups of queries whose scores are kept apart; more queries share groups, which is as valid."""
@@ -65,14 +68,46 @@ class Chunk(NamedTuple):
     Attributes:
         pairs: (CHUNK,) their numbers, -1 where there is none.
         inputs: (CHUNK, inputs) of the network.
-        clicks: (CHUNK, contexts).
-        unclicked: (CHUNK, contexts).
+        clicks: (CHUNK, contexts), or (CHUNK, slots).
+        unclicked: likewise.
+        slots: (CHUNK, slots) contexts of the counts (see `likelihood.compact`); None where counts
+            are of all contexts.
     """
 
     pairs: np.ndarray
     inputs: np.ndarray
     clicks: np.ndarray
     unclicked: np.ndarray
+    slots: np.ndarray | None
+
+
+@dataclass(frozen=True)
+class Emitter:
+    """From the first numbers of a vector of parameters to the emission; programs compile for it.
+
+    Attributes:
+        clicks: the click model.
+        contexts: number of contexts.
+        anchor: the context whose bias is 1, or None.
+    """
+
+    clicks: ClickModel
+    contexts: int
+    anchor: int | None
+
+    @property
+    def free(self) -> np.ndarray:
+        """Indices of the click model's parameters that are learned."""
+        return self.clicks.free(self.contexts, self.anchor)
+
+    def emission(self, own: jax.Array) -> Emission:
+        """Of the free parameters (free,): (contexts,) each."""
+        parameters = jnp.zeros(self.clicks.size(self.contexts)).at[self.free].set(own)
+        return self.clicks.emission(parameters, self.anchor, jnp)
+
+    def logits(self, own: jax.Array) -> jax.Array:
+        """The emission's logits, as `pair_curvature` has them."""
+        return emission_logits(self.emission(own))
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,16 +119,14 @@ class Density:
     Attributes:
         pairs: clicks and inputs.
         body: hidden layers of the network, fixed.
-        contexts: number of contexts.
-        anchor: the context whose bias is 1, or None.
+        emitter: the click model, its contexts and anchor.
         prior: of the vector.
         width: inputs of the last layer.
     """
 
     pairs: PairSet
     body: Layers[np.ndarray]
-    contexts: int
-    anchor: int | None
+    emitter: Emitter
     prior: Prior
     width: int
 
@@ -101,7 +134,7 @@ class Density:
         """Log density of each of (draws, size) vectors, up to the same constant: (draws,)."""
         total = np.array([self.prior.log_density(vector) for vector in vectors])
         for chunk in self.chunks():
-            total += np.asarray(_values(self.anchor, vectors, self.body, *chunk[1:]))
+            total += np.asarray(_values(self.emitter, vectors, self.body, *chunk[1:]))
         return total
 
     def change(self, vector: np.ndarray, vectors: np.ndarray) -> np.ndarray:
@@ -113,12 +146,14 @@ class Density:
         total -= self.prior.log_density(vector)
         all_vectors = np.concatenate([vector[None], vectors])
         for chunk in self.chunks():
-            given = (self.body, chunk.inputs, chunk.clicks)
-            factor, *shapes = (np.asarray(p) for p in _shapes(self.anchor, all_vectors, *given))
-            rest, alpha, beta = shapes
-            own = (Emission(1 - rest[0], rest[0]), alpha[0], beta[0], chunk.clicks, chunk.unclicked)
-            other = Emission(1 - rest[1:], rest[1:])
-            moved = tilted(*own, other, alpha[1:], beta[1:]).log_sum
+            given = (self.body, chunk.inputs, chunk.clicks, chunk.slots)
+            factor, emission, alpha, beta = jax.tree.map(
+                np.asarray, _shapes(self.emitter, all_vectors, *given)
+            )
+            own, other = (jax.tree.map(lambda p, i=i: p[i], emission) for i in (0, slice(1, None)))
+            counts = (chunk.clicks, chunk.unclicked)
+            others = (other, alpha[1:], beta[1:])
+            moved = tilted(own, alpha[0], beta[0], *counts, *others, chunk.slots).log_sum
             total += factor[1:] - factor[0] + moved.sum(axis=1)
         return total
 
@@ -127,7 +162,7 @@ class Density:
         value, gradient = self.prior.log_density(vector), self.prior.gradient(vector)
 
         def of(chunk: Chunk) -> tuple[float, np.ndarray]:
-            more, own = _slope(self.anchor, vector, self.body, *chunk[1:])
+            more, own = _slope(self.emitter, vector, self.body, *chunk[1:])
             return float(more), np.asarray(own)
 
         for more, own in on_all_cores(of, self.chunks()):
@@ -138,16 +173,16 @@ class Density:
         """Log density with first and second derivatives, and scores by groups of queries."""
         value, hessian = self.prior.log_density(vector), self.prior.hessian(vector)
         scores = np.zeros((self._cluster.max() + 1, len(vector)))
-        free = len(vector) - 2 * (self.width + 1)
+        free = self.prior.free
 
         def of(chunk: Chunk) -> tuple[Chunk, list[np.ndarray]]:
-            at = _curvature(self.anchor, vector, self.body, *chunk[1:])
+            at = _curvature(self.emitter, vector, self.body, *chunk[1:])
             return chunk, [np.asarray(part) for part in at]
 
-        for chunk, (more, by_logit, by_raw, given, bend) in on_all_cores(of, self.chunks()):
+        for chunk, (more, by_parameter, by_raw, given, bend) in on_all_cores(of, self.chunks()):
             value, hessian = value + float(more), hessian + bend
             cluster, order, starts = _grouped(self._cluster[chunk.pairs[chunk.pairs >= 0]])
-            scores[cluster, :free] += np.add.reduceat(by_logit[order], starts)
+            scores[cluster, :free] += np.add.reduceat(by_parameter[order], starts)
             for output in range(2):
                 by_layer = given[order] * by_raw[order, output, None]
                 scores[cluster, free + output :: 2] += np.add.reduceat(by_layer, starts)
@@ -170,18 +205,39 @@ class Density:
         return query_clusters(self.pairs.batches.counts)
 
     def chunks(self) -> Iterator[Chunk]:
-        """All pairs, some at a time."""
+        """All pairs, some at a time; where contexts are many, those shown in few of them first."""
         counts, inputs = self.pairs.batches.counts, self.pairs.inputs
+        order, needed = np.arange(len(counts)), None
+        if are_many(self.emitter.contexts):
+            needed = slots_needed(counts)
+            order = np.argsort(needed, kind="stable")
         for start in range(0, len(counts), CHUNK):
-            pairs = np.arange(start, min(start + CHUNK, len(counts)))
-            displays, clicks = counts.dense(pairs)
-            x = exposure(counts.over_given(displays)) if inputs is None else inputs.take(pairs)
+            pairs = order[start : start + CHUNK]
+            if inputs is None:
+                x = exposure(counts.over_given(counts.dense(pairs)[0]))
+            else:
+                x = inputs.take(pairs)
+            context = None
+            if needed is None:
+                displays, clicks = counts.dense(pairs)
+                unclicked = displays - clicks
+            else:
+                size = _slots(int(needed[pairs].max()), self.emitter.contexts)
+                context, clicks, unclicked = slots_of(counts, pairs, size)
             missing = CHUNK - len(pairs)
-            parts = (x, clicks, displays - clicks)
+            below = ((0, missing), (0, 0))
             yield Chunk(
                 np.pad(pairs, (0, missing), constant_values=-1),
-                *(np.pad(part, ((0, missing), (0, 0))) for part in parts),
+                np.pad(x, below),
+                np.pad(clicks, below),
+                np.pad(unclicked, below),
+                None if context is None else np.pad(context, below),
             )
+
+
+def _slots(needed: int, contexts: int) -> int:
+    """Slots of a chunk: of few sizes, so that few programs compile."""
+    return next((size for size in SLOTS if needed <= size < contexts), contexts)
 
 
 def query_clusters(counts: ClickCounts) -> np.ndarray:
@@ -209,114 +265,110 @@ def mean_square_inputs(density: Density) -> np.ndarray:
 
 
 def unpack(
-    anchor: int | None, contexts: int, vector: jax.Array, body: Layers[jax.Array], inputs: jax.Array
-) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-    """theta and 1 - theta (contexts,), what the last layer is given (pairs, units + 1), it."""
-    free = free_contexts(contexts, anchor)
-    logit = jnp.zeros(contexts).at[free].set(vector[: len(free)])
-    theta, rest = position_points(PointLookup(logit), anchor, jnp)
-    layer = vector[len(free) :].reshape(-1, 2)
+    emitter: Emitter, vector: jax.Array, body: Layers[jax.Array], inputs: jax.Array
+) -> tuple[Emission, jax.Array, jax.Array]:
+    """The emission (contexts,), what the last layer is given (pairs, units + 1), and the layer."""
+    free = len(emitter.free)
+    layer = vector[free:].reshape(-1, 2)
     hidden = [h.astype(jnp.float64) for h in given_to_last(body, inputs, len(layer) - 1)]
     given = jnp.concatenate([*hidden, jnp.ones((len(inputs), 1))], axis=1)
-    return theta, rest, given, layer
+    return emitter.emission(vector[:free]), given, layer
+
+
+def _at(emission: Emission, slots: jax.Array | None) -> Emission:
+    """The emission as counts are laid out."""
+    return emission if slots is None else emission.at(slots)
 
 
 @jax.jit(static_argnums=0)
 def _values(
-    anchor: int | None,
+    emitter: Emitter,
     vectors: jax.Array,
     body: Layers[jax.Array],
     inputs: jax.Array,
     clicks: jax.Array,
     unclicked: jax.Array,
+    slots: jax.Array | None,
 ) -> jax.Array:
     """Log-likelihood of the pairs at each of (draws, size) vectors: (draws,)."""
 
     def one(vector: jax.Array) -> jax.Array:
-        theta, rest, given, layer = unpack(anchor, clicks.shape[1], vector, body, inputs)
+        emission, given, layer = unpack(emitter, vector, body, inputs)
         raw = given @ layer
         alpha, beta = betas_of(raw[:, 0], raw[:, 1], jnp, smooth=True)
-        emission = Emission(theta, rest)
-        return quadrature_log_likelihood(emission, alpha, beta, clicks, unclicked).sum()
+        local = _at(emission, slots)
+        return quadrature_log_likelihood(local, alpha, beta, clicks, unclicked).sum()
 
     return jax.lax.map(one, vectors)
 
 
 @jax.jit(static_argnums=0)
 def _shapes(
-    anchor: int | None,
+    emitter: Emitter,
     vectors: jax.Array,
     body: Layers[jax.Array],
     inputs: jax.Array,
     clicks: jax.Array,
-) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-    """At each of (draws, size) vectors: log factor of all pairs, 1 - theta, alpha and beta.
+    slots: jax.Array | None,
+) -> tuple[jax.Array, Emission, jax.Array, jax.Array]:
+    """At each of (draws, size) vectors: log factor of all pairs, emission, alpha and beta.
 
     The factor is what stands before the integrals over relevance.
     """
 
-    def one(vector: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-        theta, rest, given, layer = unpack(anchor, clicks.shape[1], vector, body, inputs)
+    def one(vector: jax.Array) -> tuple[jax.Array, Emission, jax.Array, jax.Array]:
+        emission, given, layer = unpack(emitter, vector, body, inputs)
         raw = given @ layer
         alpha, beta = betas_of(raw[:, 0], raw[:, 1], jnp, smooth=True)
-        return (clicks * jnp.log(theta)).sum() - log_beta(alpha, beta).sum(), rest, alpha, beta
+        examined = log_examined(_at(emission, slots), clicks).sum()
+        return examined - log_beta(alpha, beta).sum(), emission, alpha, beta
 
     return jax.lax.map(one, vectors)
 
 
 @jax.jit(static_argnums=0)
 def _slope(
-    anchor: int | None,
+    emitter: Emitter,
     vector: jax.Array,
     body: Layers[jax.Array],
     inputs: jax.Array,
     clicks: jax.Array,
     unclicked: jax.Array,
+    slots: jax.Array | None,
 ) -> tuple[jax.Array, jax.Array]:
     """Log-likelihood of the pairs and its gradient (size,); nothing else of `own` is worked out."""
-    contexts = clicks.shape[1]
-    theta, rest, given, layer = unpack(anchor, contexts, vector, body, inputs)
-    at = (Emission(theta, rest), given @ layer, clicks, unclicked)
-    own = pair_curvature(*at, nodes=NODES_OF_SLOPE)
-    free, logits = _logits(anchor, contexts)
-    by_position = chained(logits, vector[: len(free)], own).by_parameter
+    emission, given, layer = unpack(emitter, vector, body, inputs)
+    own = pair_curvature(emission, given @ layer, clicks, unclicked, NODES_OF_SLOPE, slots)
+    by_parameter = chained(emitter.logits, vector[: len(emitter.free)], own).by_parameter
     by_layer = given.T @ own.by_raw
-    return own.value.sum(), jnp.concatenate([by_position.sum(axis=0), by_layer.ravel()])
+    return own.value.sum(), jnp.concatenate([by_parameter.sum(axis=0), by_layer.ravel()])
 
 
 @jax.jit(static_argnums=0)
 def _curvature(
-    anchor: int | None,
+    emitter: Emitter,
     vector: jax.Array,
     body: Layers[jax.Array],
     inputs: jax.Array,
     clicks: jax.Array,
     unclicked: jax.Array,
+    slots: jax.Array | None,
 ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array, jax.Array]:
     """Log-likelihood of the pairs, its Hessian (size, size), and what their scores are made of.
 
-    These are derivatives in the logits (pairs, free contexts) and in the raw outputs (pairs, 2),
-    and what the last layer is given (pairs, units + 1).
+    These are derivatives in the click model's parameters (pairs, free) and in the raw outputs
+    (pairs, 2), and what the last layer is given (pairs, units + 1).
     """
-    contexts = clicks.shape[1]
-    theta, rest, given, layer = unpack(anchor, contexts, vector, body, inputs)
-    own = pair_curvature(Emission(theta, rest), given @ layer, clicks, unclicked)
-    free, logits = _logits(anchor, contexts)
-    by_position, position, position_raw = chained(logits, vector[: len(free)], own)
+    emission, given, layer = unpack(emitter, vector, body, inputs)
+    own = pair_curvature(emission, given @ layer, clicks, unclicked, slots=slots)
+    free = len(emitter.free)
+    by_parameter, clicks_clicks, clicks_raw = chained(emitter.logits, vector[:free], own)
     size = layer.size
-    cross = jnp.einsum("pfo,ph->fho", position_raw, given).reshape(len(free), size)
+    cross = jnp.einsum("pfo,ph->fho", clicks_raw, given).reshape(free, size)
     mean, both, confidence = (
         (given * own.raw_raw[:, o, q][:, None]).T @ given for o, q in ((0, 0), (0, 1), (1, 1))
     )
     blocks = jnp.array([[mean, both], [both.T, confidence]])
     inner = blocks.transpose(2, 0, 3, 1).reshape(size, size)  # (h, o, g, q)
-    hessian = jnp.block([[position, cross], [cross.T, inner]])
-    return own.value.sum(), by_position, own.by_raw, given, hessian
-
-
-def _logits(
-    anchor: int | None, contexts: int
-) -> tuple[np.ndarray, Callable[[jax.Array], jax.Array]]:
-    """The free contexts, and from their logits to those of all contexts."""
-    free = free_contexts(contexts, anchor)
-    return free, lambda own: jnp.zeros(contexts).at[free].set(own)
+    hessian = jnp.block([[clicks_clicks, cross], [cross.T, inner]])
+    return own.value.sum(), by_parameter, own.by_raw, given, hessian

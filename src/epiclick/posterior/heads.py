@@ -25,7 +25,7 @@ from functools import cached_property
 import numpy as np
 from scipy import special
 
-from epiclick.models.quantiles import HIGHEST, as_logit
+from epiclick.relevance.quantiles import HIGHEST, as_logit
 
 NODES = 128
 MODE_HALVINGS = 40

@@ -132,7 +132,11 @@ class Identifiability:
 
 
 def identifiability(counts: ClickCounts) -> Identifiability:
-    """Find which contexts are linked by common pairs, and by how many."""
+    """Find which given contexts are linked by common pairs, and by how many.
+
+    What a page's history adds to them is learned by the click model's own prior.
+    """
+    counts = counts.by_given()
     size = len(counts.contexts)
     displays = np.bincount(counts.context, counts.displays, size)
     seen = csr_array(
@@ -164,6 +168,8 @@ def identifiability(counts: ClickCounts) -> Identifiability:
 def check_anchor(counts: ClickCounts, anchor_index: int) -> None:
     """Refuse an anchor that most displays cannot be compared with, naming those that can serve."""
     found = identifiability(counts)
+    if 0 <= anchor_index < len(counts.contexts):
+        anchor_index = int(counts.given[1][anchor_index])
     if anchor_index in found.largest:
         return
     candidates = named(found.contexts, found.largest)

@@ -9,11 +9,12 @@ from epiclick.data.counts import ClickCounts
 from epiclick.errors import InputError
 from epiclick.models.averaging import bias_by, networks_of
 from epiclick.models.fitted import FittedPBM, Items
-from epiclick.models.item_tables import beta_columns, check_above, frame_of
+from epiclick.models.item_tables import check_above, frame_of
 from epiclick.models.parameters import Parameters
 from epiclick.models.prediction import chunks_of, contexts_of, relevance_of_pairs
 from epiclick.models.uncertainty import parameter_draws
 from epiclick.posterior.relevance import ItemPosterior, item_posterior
+from epiclick.relevance.average import beta_columns
 
 CHUNK = 65_536  # pairs at once
 
@@ -49,7 +50,7 @@ def posterior_frames(
 ) -> Iterator[pd.DataFrame]:
     """The columns of `relevance_frames` for the pairs of counts, in their order."""
     check_above(above)
-    if fitted.kind == "PointwisePBM":
+    if not fitted.relevance_head.learns_from_clicks:
         raise InputError(
             "a pointwise model has one number for an item and does not learn from its clicks; fit "
             "an EpistemicPBM"

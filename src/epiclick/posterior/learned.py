@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from epiclick.click_models.prior import is_held, logit_normal_sd
 from epiclick.models.fitted import FittedPBM
 from epiclick.posterior.identifiability import named
 from epiclick.posterior.position import KnownBias
-from epiclick.click_models.prior import is_held, logit_normal_sd
 
 NOTHING, LITTLE = 0.8, 0.5
 """Shares of the prior's standard deviation from which on clicks say next to nothing, or little.

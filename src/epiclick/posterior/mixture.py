@@ -16,8 +16,8 @@ import numpy as np
 from scipy import special
 
 from epiclick.beta import Beta
-from epiclick.models.averaging import matched_beta
-from epiclick.models.quantiles import HIGHEST, as_logit, logit_quantile
+from epiclick.relevance.average import matched_beta
+from epiclick.relevance.quantiles import HIGHEST, as_logit, logit_quantile
 
 SETTLED = 1e-6  # logits of probability; leaves an error of about its square
 

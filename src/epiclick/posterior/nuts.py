@@ -20,9 +20,9 @@ import numpy as np
 from epiclick.click_models.base import Emission
 from epiclick.errors import InputError, InputWarning
 from epiclick.likelihood.pairs import PairBatch, pair_log_likelihoods
-from epiclick.models.relevance import betas_of
 from epiclick.network import given_to_last
 from epiclick.posterior.density import Density, unpack
+from epiclick.relevance.links import betas_of
 
 SAMPLES = 1000
 CHAINS = 4
@@ -128,10 +128,10 @@ def _log_likelihood(
     density: Density, vector: jax.Array, hidden: jax.Array, batch: PairBatch
 ) -> jax.Array:
     """Of a batch, in closed form where there is one, which is faster to differentiate."""
-    theta, rest, given, layer = unpack(density.anchor, density.contexts, vector, (), hidden)
+    own, given, layer = unpack(density.emitter, vector, (), hidden)
     raw = given @ layer
     alpha, beta = betas_of(raw[:, 0], raw[:, 1], jnp, smooth=True)
-    emission = Emission(theta[None], rest[None])
+    emission = Emission(*(None if part is None else part[None] for part in own))
     return batch.weight @ pair_log_likelihoods(emission, alpha, beta, batch)[0]
 
 

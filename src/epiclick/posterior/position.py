@@ -24,7 +24,7 @@ from epiclick.click_models.base import ClickModel
 from epiclick.models.kinds import ThetaPosterior
 from epiclick.models.parameters import Parameters
 from epiclick.models.uncertainty import ParameterPosterior, from_vector, to_vector
-from epiclick.posterior.density import Density, mean_square_inputs
+from epiclick.posterior.density import Density, Emitter, mean_square_inputs
 from epiclick.posterior.mean import bias_directions, posterior_mean
 from epiclick.posterior.mode import Mode, find_mode, inverse
 from epiclick.posterior.pareto import pareto_k
@@ -70,7 +70,7 @@ def make_density(
     prior = Prior(assumed, np.ones(0))
     width = len(parameters.layers[-1][0])
     body = parameters.layers[:-1]
-    density = Density(pairs, body, clicks, len(contexts), anchor, prior, width)
+    density = Density(pairs, body, Emitter(clicks, len(contexts), anchor), prior, width)
     spread = layer_spread(mean_square_inputs(density))
     return replace(density, prior=replace(prior, layer_sd=spread))
 

@@ -23,9 +23,9 @@ from epiclick.beta import Beta
 from epiclick.data.counts import ClickCounts
 from epiclick.errors import InputError
 from epiclick.likelihood.pairs import Bucket
-from epiclick.models.averaging import BetaAverage, matched_beta, total_moments
 from epiclick.posterior.one_draw import HEADS, MANY, pairs_of
 from epiclick.processes import refuse_after_fork
+from epiclick.relevance.average import BetaAverage, matched_beta, total_moments
 from epiclick.training.batches import Batches
 
 

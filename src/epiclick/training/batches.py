@@ -14,8 +14,8 @@ import numpy as np
 
 from epiclick.data.counts import ClickCounts
 from epiclick.errors import InputError
+from epiclick.likelihood.compact import Slots, are_many, rounded_slots, slots_needed, slots_of
 from epiclick.likelihood.pairs import BUCKETS, SWITCH_OVER, WIDTHS, Bucket, PairBatch, bucket_of
-from epiclick.likelihood.slots import Slots, are_many, rounded_slots, slots_needed, slots_of
 
 
 @dataclass(frozen=True)

@@ -16,15 +16,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from epiclick.click_models.base import Emission
+from epiclick.click_models.base import ClickModel, Emission
 from epiclick.errors import InputError
 from epiclick.estimators.base import Betas, Draws, Estimator
 from epiclick.estimators.draws import LEAST_LOG_THETA, draw_position
 from epiclick.estimators.entropy import modified_entropy
 from epiclick.likelihood.pairs import PairBatch, known_log_likelihoods, pair_log_likelihoods
 from epiclick.models.parameters import Parameters
-from epiclick.models.position import BetaLookup, PointLookup, position_betas, position_points
-from epiclick.models.relevance import relevance_betas, relevance_points
+from epiclick.models.position import position_betas
+from epiclick.relevance.links import relevance_betas, relevance_points
 
 
 class Diverged(InputError):
@@ -40,6 +40,11 @@ class Told(NamedTuple):
 
 class Objective(Protocol):
     """What the training loop needs to know of a model."""
+
+    @property
+    def is_point(self) -> bool:
+        """Whether the click model's parameters are points while training, and not Betas."""
+        ...
 
     def draw(self, rng: np.random.Generator, parameters: Parameters, inputs: Any) -> Draws | None:
         """Samples for one step, drawn on the host; Diverged where parameters are not finite."""
@@ -73,6 +78,7 @@ class EpistemicObjective:
     Attributes:
         estimator: how the gradient is estimated.
         entropy: weight of the modified entropy.
+        clicks: the click model.
         anchor: context whose bias is 1; None for the paper's free scale.
         samples: position biases drawn to score held-out pairs, where bias is a Beta.
         held: contexts whose bias stays where it starts, where bias is a point.
@@ -81,14 +87,20 @@ class EpistemicObjective:
 
     estimator: Estimator[Any]
     entropy: float
+    clicks: ClickModel
     anchor: int | None
     samples: int
     held: tuple[int, ...] = ()
     frozen: bool = False
 
+    @property
+    def is_point(self) -> bool:
+        """As the estimator takes the click model's parameters."""
+        return self.estimator.is_point
+
     def draw(self, rng: np.random.Generator, parameters: Parameters, inputs: Any) -> Draws | None:
         """Samples for one step; no program runs where none are needed."""
-        if not isinstance(parameters.position, BetaLookup):
+        if parameters.position.is_point:
             return None
         betas = _betas(parameters, inputs)
         if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(betas)):
@@ -109,17 +121,19 @@ class EpistemicObjective:
         objective = estimate.surrogate / _total(batch)
         if self.entropy:
             weight = self.entropy * jnp.exp(-estimate.log_scale)
-            objective += weight * modified_entropy(relevance, position, batch.weight)
+            betas = parameters.position.betas(jnp)
+            spread = None if betas is None else Betas(*betas)
+            objective += weight * modified_entropy(relevance, spread, batch.weight)
         return -objective, Told(estimate.log_likelihood, estimate.log_scale)
 
     def draw_bias(self, rng: np.random.Generator, parameters: Parameters, inputs: Any) -> Emission:
         """Of (samples, contexts); one sample where bias is a point."""
-        if isinstance(parameters.position, BetaLookup):
+        if not parameters.position.is_point:
             _, position = _betas(parameters, inputs)
             log_theta, log_rest = draw_position(rng, position, self.samples)
             return Emission(np.exp(np.maximum(log_theta, LEAST_LOG_THETA)), np.exp(log_rest))
-        theta, rest = position_points(parameters.position, self.anchor, np)
-        return Emission(np.asarray(theta)[None], np.asarray(rest)[None])
+        own = parameters.position.emission(self.clicks, self.anchor, np)
+        return Emission(*(None if part is None else np.asarray(part)[None] for part in own))
 
     def score(
         self, parameters: Parameters, inputs: jax.Array, batch: PairBatch, bias: Any
@@ -134,13 +148,13 @@ class EpistemicObjective:
         return replace(self, estimator=self.estimator.started(measure))
 
     def _position(self, parameters: Parameters) -> Betas | Emission:
-        if isinstance(parameters.position, BetaLookup):
+        if not parameters.position.is_point:
             return Betas(*position_betas(parameters.position, jnp))
-        logit = parameters.position.logit
+        logit = parameters.position.points.logit
         if self.held:
             held = np.isin(np.arange(len(logit)), self.held)
             logit = jnp.where(held, jax.lax.stop_gradient(logit), logit)
-        return Emission(*position_points(PointLookup(logit), self.anchor, jnp))
+        return self.clicks.emission(logit, self.anchor, jnp)
 
 
 @dataclass(frozen=True)
@@ -148,10 +162,17 @@ class PointwiseObjective:
     """Likelihood under one number for each relevance and position: the usual PBM.
 
     Attributes:
+        clicks: the click model.
         anchor: context whose bias is 1; None for a free scale.
     """
 
+    clicks: ClickModel
     anchor: int | None
+
+    @property
+    def is_point(self) -> bool:
+        """Always."""
+        return True
 
     def draw(self, rng: np.random.Generator, parameters: Parameters, inputs: Any) -> None:
         """Nothing is sampled."""
@@ -170,9 +191,8 @@ class PointwiseObjective:
         self, parameters: Parameters, inputs: jax.Array, batch: PairBatch, bias: Any
     ) -> jax.Array:
         """Sum over pairs and contexts of M log(theta zeta) + W log(1 - theta zeta)."""
-        assert isinstance(parameters.position, PointLookup)
         zeta, other = relevance_points(parameters.layers, inputs, jnp)
-        emission = Emission(*position_points(parameters.position, self.anchor, jnp))
+        emission = parameters.position.emission(self.clicks, self.anchor, jnp)
         return batch.weight @ known_log_likelihoods(emission, zeta, other, batch)
 
     def started(self, measure: Callable[[], float]) -> Self:
@@ -185,9 +205,7 @@ def _with_held_confidence(parameters: Parameters) -> Parameters:
     *body, last = parameters.layers
     mean = jnp.arange(len(last[1])) == 0  # the first output; the second is the confidence
     weight, bias = (jnp.where(mean, part, jax.lax.stop_gradient(part)) for part in last)
-    position = parameters.position
-    if isinstance(position, BetaLookup):
-        position = position._replace(confidence=jax.lax.stop_gradient(position.confidence))
+    position = parameters.position.with_confidence(jax.lax.stop_gradient)
     return Parameters((*body, (weight, bias)), position)
 
 
@@ -200,6 +218,5 @@ def _total(batch: PairBatch) -> jax.Array:
 @jax.jit
 def _betas(parameters: Parameters, inputs: jax.Array) -> tuple[Betas, Betas]:
     """Relevance of the batch's pairs, and position bias."""
-    assert isinstance(parameters.position, BetaLookup)
     relevance = Betas(*relevance_betas(parameters.layers, inputs, jnp, smooth=parameters.smooth))
     return relevance, Betas(*position_betas(parameters.position, jnp))

@@ -9,7 +9,7 @@ import numpy as np
 from epiclick.data.counts import ClickCounts
 from epiclick.data.scaler import FeatureScaler
 from epiclick.likelihood.pairs import PairBatch
-from epiclick.models.relevance import exposure
+from epiclick.relevance.exposure import exposure
 from epiclick.training.batches import Batches, Shapes
 from epiclick.training.inputs import Inputs
 

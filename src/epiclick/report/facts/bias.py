@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from epiclick.models.bias_table import stored_at_bound
-from epiclick.models.position import BetaLookup
 from epiclick.report.facts.contexts import drawn, labels_of, spoken
 from epiclick.report.facts.sources import Sources
 
@@ -57,7 +56,7 @@ class Bias:
     Attributes:
         context: what it depends on: "position".
         reference: the context that others are compared with, in a sentence.
-        kind: of the intervals: "robust", "evidential", or "" where there are none.
+        intervals: "robust", "evidential", or "" where there are none.
         level: probability of the intervals.
         is_free: whether the scale is free, so that only relative values are learned.
         rows: of the contexts, the most displayed if there are many.
@@ -70,7 +69,7 @@ class Bias:
 
     context: str
     reference: str
-    kind: str
+    intervals: str
     level: float
     is_free: bool
     rows: tuple[BiasRow, ...]
@@ -92,16 +91,16 @@ def bias(sources: Sources) -> Bias:
     if sources.truth is not None:
         truth = sources.truth.bias_at(contexts)
         truth = truth / truth[first]
-    kind = "robust"
-    if isinstance(fitted.parameters.position, BetaLookup):
-        kind = "evidential"
+    intervals = "robust"
+    if not fitted.parameters.position.is_point:
+        intervals = "evidential"
     elif np.isnan(numbers[1]).all():
-        kind = ""
+        intervals = ""
     labels, at_bound = labels_of(contexts), set(stored_at_bound(fitted))
     return Bias(
         context=", ".join(contexts.column_names),
         reference=spoken(contexts, first),
-        kind=kind,
+        intervals=intervals,
         level=sources.model.level,
         is_free=fitted.anchor is None and not checks.get("given_bias"),
         rows=tuple(

@@ -90,10 +90,10 @@ def _of_links(sources: Sources, bias: Bias) -> Iterator[Doubt]:
 def _of_intervals(sources: Sources, bias: Bias) -> Iterator[Doubt]:
     queries = len(sources.fitted.queries.train) + len(sources.fitted.queries.held_out)
     reason = "you need to know how sure this is"
-    if not bias.kind:
+    if not bias.intervals:
         words = "This model has one number for everything and no intervals."
         yield Doubt(reason, "applies", f"{words} The default of `epiclick fit` has them.")
-    elif bias.kind == "evidential":
+    elif bias.intervals == "evidential":
         words = "Intervals are those the paper's estimator learns, which are not calibrated."
         yield Doubt(reason, "applies", f"{words} Those of `--estimator marginal` are.")
     else:

@@ -54,7 +54,7 @@ def how_judged(sources: Sources) -> str | Absent:
             "--features features.parquet",
         )
     if sources.log is not None:
-        if fitted.kind == "PointwisePBM":
+        if not fitted.relevance_head.learns_from_clicks:
             return "their features; a pointwise model does not learn from an item's own clicks"
         return "their own clicks" + (" and their features" if fitted.features is not None else "")
     return "their features alone" if fitted.features is not None else "their own clicks"
@@ -69,11 +69,8 @@ def judged_at(sources: Sources, level: float) -> Iterator[Judged]:
     """The same with intervals of this level; those of items that the model keeps are its own."""
     fitted, log = sources.fitted, sources.log
     if log is not None:
-        yield from (
-            _of_points(fitted, log, level)
-            if fitted.kind == "PointwisePBM"
-            else _of_log(fitted, log, level)
-        )
+        by_clicks = fitted.relevance_head.learns_from_clicks
+        yield from (_by_clicks if by_clicks else _by_features)(fitted, log, level)
         return
     if fitted.items is not None:
         yield from _kept(fitted.items)
@@ -99,7 +96,7 @@ def _kept(items: Items) -> Iterator[Judged]:
         )
 
 
-def _of_log(fitted: FittedPBM, log: ClickCounts, level: float) -> Iterator[Judged]:
+def _by_clicks(fitted: FittedPBM, log: ClickCounts, level: float) -> Iterator[Judged]:
     from epiclick.posterior.items import posteriors  # which loads jax
 
     for part, known in posteriors(fitted, log, level):
@@ -112,18 +109,15 @@ def _of_log(fitted: FittedPBM, log: ClickCounts, level: float) -> Iterator[Judge
         )
 
 
-def _of_points(fitted: FittedPBM, log: ClickCounts, level: float) -> Iterator[Judged]:
+def _by_features(fitted: FittedPBM, log: ClickCounts, level: float) -> Iterator[Judged]:
     networks = networks_of(parameter_draws(fitted))
     for _, _, part in chunks_of(log, CHUNK):
-        values, _ = relevance_of_pairs(fitted, networks, part)  # (members, pairs)
-        nothing = np.full(len(part), np.nan)
-        low = high = nothing
-        if len(values) > 1:
-            low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        found = relevance_of_pairs(fitted, networks, part)  # (members, pairs) each
+        own = fitted.relevance_head.columns(*found, level)
         yield Judged(
             part.query_id,
             part.doc_id,
-            *(values.mean(axis=0), low, high, nothing, nothing),
+            *(own["mean"], own["low"], own["high"], own["alpha"], own["beta"]),
             *_counted(part),
         )
 

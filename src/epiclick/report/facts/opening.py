@@ -68,7 +68,7 @@ def _sure(bias: Bias, quality: Quality | Absent, doubts: tuple[Doubt, ...]) -> s
     against = {0: "no check speaks against it", 1: "one check speaks against it"}.get(
         applies, f"{applies} checks speak against it"
     )
-    if not bias.kind:
+    if not bias.intervals:
         return (
             "How sure that is this model cannot say, as it has one number for everything; "
             f"{against}."
@@ -80,7 +80,7 @@ def _sure(bias: Bias, quality: Quality | Absent, doubts: tuple[Doubt, ...]) -> s
     widest = max(learned, key=lambda row: row.relative_high - row.relative_low)
     low, high = _times(widest.relative_low, ""), _times(widest.relative_high)
     promise = f"that should hold it with {bias.level:.0%} probability"
-    if bias.kind == "evidential":
+    if bias.intervals == "evidential":
         promise = "which the paper's way of fitting does not make right on average"
     words = (
         f"Each of these numbers{_but(bound)} has a range {promise}: the widest is {low} to {high}, "

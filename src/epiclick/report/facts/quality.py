@@ -100,8 +100,8 @@ def quality(sources: Sources) -> Quality | Absent:
 def _missing(sources: Sources, tested: Trial) -> Iterator[Absent]:
     if tested.train is None:
         yield Absent("Click rates by item need the log that the model was trained on.", "LOG")
-    others = [each.fitted_.kind for each in sources.others.values()]
-    if "PointwisePBM" not in (sources.fitted.kind, *others):
+    all_fitted = (sources.fitted, *(each.fitted_ for each in sources.others.values()))
+    if all(each.relevance_head.has_uncertainty for each in all_fitted):
         yield Absent(
             "A pointwise model, which has one number where this one has a distribution, is not "
             "among them. Fit one with `epiclick fit --estimator pointwise`.",

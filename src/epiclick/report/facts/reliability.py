@@ -115,7 +115,7 @@ def _places(fitted: FittedPBM, counts: ClickCounts, rng: np.random.Generator) ->
     drawn = np.empty((len(counts), DRAWS))
     for j in range(DRAWS):
         a, b = (part[j % len(networks)] for part in (alpha, beta))
-        relevance = a / (a + b) if fitted.kind == "PointwisePBM" else rng.beta(a, b)
+        relevance = fitted.relevance_head.draw(a, b, rng)
         p = np.clip(theta[j % len(theta), counts.context] * relevance[counts.pair], 0, 1)
         clicks = rng.binomial(counts.displays, p)
         drawn[:, j] = np.bincount(counts.pair, clicks, len(counts))

@@ -40,7 +40,7 @@ def bias_section(report: Report) -> str:
             f"a place is looked at; here it is told against {found.reference}, and relevance is "
             "what is left of a click rate when it is taken out."
         ),
-        paragraph(KINDS[found.kind].format(level=f"{found.level:.0%}")),
+        paragraph(KINDS[found.intervals].format(level=f"{found.level:.0%}")),
         f'<div class="charts">{charts}</div>',
         few_of(len(found.rows), found.contexts),
         _checks(found),

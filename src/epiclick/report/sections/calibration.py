@@ -151,7 +151,7 @@ def _truth(report: Report, coverage: ItemCoverage | None) -> str:
 
 def _held_biases(found: Bias) -> str:
     known = [row for row in found.rows if row.truth == row.truth and row.has_interval]
-    if not known or not found.kind:
+    if not known or not found.intervals:
         return "Position bias has no interval, or no known truth, to be held against each other."
     held = sum(row.relative_low <= row.truth <= row.relative_high for row in known)
     return (

@@ -171,8 +171,8 @@ def _order(value: str | float | int | None) -> float:
     return value if isinstance(value, float | int) else float("-inf")
 
 
-def _cell(value: str | float | int | None, kind: str) -> str:
-    if kind == "text":
+def _cell(value: str | float | int | None, shown_as: str) -> str:
+    if shown_as == "text":
         return f'<td class="id">{escape(str(value))}</td>'
-    text = "–" if value is None else f"{value:,}" if kind == "count" else f"{value:.3f}"
+    text = "–" if value is None else f"{value:,}" if shown_as == "count" else f"{value:.3f}"
     return f'<td class="number">{text}</td>'

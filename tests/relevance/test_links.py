@@ -1,4 +1,4 @@
-"""Relevance and position bias from parameters: numpy and jax alike, and as the paper says."""
+"""Relevance from a network's outputs: numpy and jax alike, and as the paper says."""
 
 from functools import partial
 
@@ -8,23 +8,8 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from epiclick.models.parameters import Parameters, from_arrays, to_arrays
-from epiclick.models.position import (
-    BetaLookup,
-    PointLookup,
-    init_betas,
-    init_points,
-    position_betas,
-    position_points,
-)
-from epiclick.models.relevance import (
-    betas_of,
-    init_exposure,
-    init_relevance,
-    probability,
-    relevance_betas,
-    relevance_points,
-)
+from epiclick.relevance.first_layers import init_exposure, init_relevance
+from epiclick.relevance.links import betas_of, probability, relevance_betas, relevance_points
 
 
 def test_mean_by_a_sigmoid_and_confidence_by_an_absolute_value() -> None:
@@ -81,31 +66,3 @@ def test_networks_start_around_the_given_mean() -> None:
         np.testing.assert_allclose(one / (one + other), 0.3, rtol=1e-6)
     alpha, beta = betas(init_exposure(4, outputs=2, mean=0.2), np.eye(4, dtype="f4"), np)
     np.testing.assert_allclose(alpha / (alpha + beta), 0.2, rtol=1e-6)
-
-
-def test_position_betas_start_as_in_the_paper() -> None:
-    alpha, beta = position_betas(init_betas(3), np)
-    np.testing.assert_allclose(alpha, beta)
-    np.testing.assert_allclose(alpha + beta, 1.1)
-
-
-def test_position_points_start_at_relative_click_rates_and_the_anchor_stays() -> None:
-    lookup = init_points(np.array([0.4, 0.2, np.nan, 0.5]), 0)
-    theta, rest = position_points(lookup, 0, np)
-    np.testing.assert_allclose(theta, [1, 0.5, (0.98 + 0.5 + 0.98) / 3, 0.98])
-    np.testing.assert_allclose(theta + rest, 1)
-    assert rest[0] == 0
-    free, _ = position_points(init_points(np.array([0.4, 0.2]), None), None, np)
-    np.testing.assert_allclose(free, [0.5, 0.25])
-
-
-def test_parameters_survive_their_names() -> None:
-    layers = init_relevance(np.random.default_rng(2), 3, (4, 2), outputs=2, mean=0.5)
-    for position in (init_betas(2), PointLookup(np.array([0.1, 0.2]))):
-        back = from_arrays(to_arrays(Parameters(layers, position)))
-        assert type(back.position) is type(position)
-        for a, b in zip(*map(jax.tree.leaves, (back, Parameters(layers, position))), strict=True):
-            np.testing.assert_array_equal(a, b)
-    assert isinstance(
-        from_arrays(to_arrays(Parameters(layers, init_betas(2)))).position, BetaLookup
-    )

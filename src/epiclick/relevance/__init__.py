@@ -1,0 +1,1 @@
+"""Relevance heads: how the relevance of a pair follows from a network's raw outputs."""

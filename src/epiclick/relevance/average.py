@@ -1,0 +1,104 @@
+r"""Relevance averaged over draws of a model's parameters, with numpy and scipy alone.
+
+Of draws j, each with a mean and a variance, the average has (total expectation and variance)
+
+.. math:: m = \overline{m_j}, \qquad v = \overline{v_j} + \overline{(m_j - m)^2},
+
+which is what alpha and beta of an average stand for. But where draws differ, the lower tail of that
+Beta is too light, so that intervals are of the average itself.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import special
+
+from epiclick.beta import Beta
+from epiclick.relevance.quantiles import HIGHEST, LOWEST, At, as_logit, logit_quantile
+
+LEAST_MEAN = 1e-290  # a mean nearer to 0 leaves no room for a small alpha
+MOST_CONFIDENCE = 1e15  # a Beta this narrow is a point in float64
+LEAST_PROBABILITY = 1e-12  # that a quantile is looked for; an end at 0 or 1 has none
+BLOCK = 8192  # pairs whose quantiles are looked for at once
+SETTLED = 3e-3  # logits of probability; leaves an error of about its square
+
+
+def matched_beta(mean: np.ndarray, variance: np.ndarray) -> Beta:
+    """The Betas of given mean and variance, moved off what rounding makes impossible."""
+    mu = np.clip(mean, LEAST_MEAN, 1 - np.finfo(float).epsneg)
+    return Beta.from_moments(mu, np.maximum(variance, mu * (1 - mu) / MOST_CONFIDENCE))
+
+
+def total_moments(means: np.ndarray, variances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance over all draws, (...,) each, of those of every draw, (draws, ...)."""
+    mean = means.mean(axis=0)
+    return mean, variances.mean(axis=0) + ((means - mean) ** 2).mean(axis=0)
+
+
+@dataclass(frozen=True, eq=False)
+class BetaAverage:
+    """The average of one Beta a draw: a mixture with equal weights; (draws, pairs) each."""
+
+    alpha: np.ndarray
+    beta: np.ndarray
+
+    @cached_property
+    def matched(self) -> Beta:
+        """The Beta of the same mean and variance, (pairs,)."""
+        if len(self.alpha) == 1:
+            return Beta(self.alpha[0], self.beta[0])
+        total = self.alpha + self.beta
+        means = self.alpha / total
+        return matched_beta(*total_moments(means, means * (self.beta / total) / (total + 1)))
+
+    def cdf(self, zeta: np.ndarray | float) -> np.ndarray:
+        """P(relevance <= zeta), (pairs,); zeta is one for all, or (pairs,)."""
+        return special.betainc(self.alpha, self.beta, zeta).mean(axis=0)
+
+    def quantile(self, probability: np.ndarray | float) -> np.ndarray:
+        """The zeta below which each pair has the probability, one for all or (pairs,): (pairs,)."""
+        if len(self.alpha) == 1:
+            return self.matched.quantile(probability)
+        pairs = self.alpha.shape[1]
+        q = np.clip(probability, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
+        start, q = as_logit(self.matched.quantile(q)), np.broadcast_to(q, pairs)
+        logit = np.empty(pairs)
+        for first in range(0, pairs, BLOCK):
+            part = slice(first, first + BLOCK)
+            size = len(q[part])
+            logit[part] = logit_quantile(
+                self._from(first),
+                q[part],
+                start[part],
+                np.full(size, LOWEST),
+                np.full(size, HIGHEST),
+                SETTLED,
+            )
+        return special.expit(logit)
+
+    def _from(self, first: int) -> At:
+        """`_at` for pairs counted from another one."""
+        return lambda pair, u: self._at(first + pair, u)
+
+    def _at(self, pair: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Distribution function of some pairs at a logit each, and density of the logit there."""
+        a, b = self.alpha[:, pair], self.beta[:, pair]
+        left = u < 0  # the smaller of zeta and 1 - zeta carries all digits
+        near = special.betainc(
+            np.where(left, a, b), np.where(left, b, a), special.expit(-abs(u))
+        ).mean(axis=0)
+        log_density = a * special.log_expit(u) + b * special.log_expit(-u) - self._log_beta[:, pair]
+        return np.where(left, near, 1 - near), np.exp(log_density).mean(axis=0)
+
+    @cached_property
+    def _log_beta(self) -> np.ndarray:
+        return special.betaln(self.alpha, self.beta)
+
+
+def beta_columns(
+    betas: Beta, mean: np.ndarray, low: np.ndarray, high: np.ndarray, above: np.ndarray | None
+) -> dict[str, np.ndarray]:
+    """The columns of a table of items, (pairs,) each; `prob_above` where it was asked for."""
+    columns = {"mean": mean, "low": low, "high": high, "alpha": betas.alpha, "beta": betas.beta}
+    return columns if above is None else {**columns, "prob_above": above}
