@@ -8,7 +8,6 @@ import pyarrow as pa
 
 from epiclick.arguments import is_number, is_whole, shown
 from epiclick.click_models.base import Emission
-from epiclick.click_models.registry import click_model
 from epiclick.comparison.checks import model_checks
 from epiclick.comparison.factors import factors_of
 from epiclick.comparison.items import Items, items_of, moments_of
@@ -24,7 +23,7 @@ from epiclick.errors import InputError
 from epiclick.evaluation.backtest import backtest as run_backtest
 from epiclick.models.averaging import bias_by
 from epiclick.models.bias_table import stored_at_bound
-from epiclick.models.fitted import FittedPBM, given_of, history_of
+from epiclick.models.fitted import FittedPBM, given_of
 from epiclick.models.uncertainty import parameter_draws
 from epiclick.pbm import PositionBasedModel
 from epiclick.posterior.identifiability import named
@@ -78,11 +77,6 @@ def compare(
             f"model must be a fitted model, not {shown(model)}; load(path) reads one from a folder"
         )
     fitted, level = model._fitted, model.level if level is None else level
-    if history_of(fitted):
-        raise InputError(
-            f"rankings cannot be compared by a {click_model(fitted.options.click_model).title} "
-            "yet: what a page is worth depends on its history; use a position-based model"
-        )
     _check_rankings(rankings)
     _check_logs(clicks, backtest)
     _check(weights, samples, level, seed)
