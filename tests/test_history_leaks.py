@@ -31,7 +31,7 @@ from epiclick.models.prediction import contexts_of, given_contexts_of, relevance
 from epiclick.models.soundness import check_sound
 from epiclick.pbm import EpistemicPBM
 from epiclick.posterior.anchor import _clearly_larger, resolve_anchor
-from epiclick.posterior.density import Density
+from epiclick.posterior.density import Density, Emitter
 from epiclick.posterior.prior import Prior
 from epiclick.posterior.unbounded import unbounded_bias
 from epiclick.relevance.exposure import exposure
@@ -138,7 +138,8 @@ def test_exposure_in_the_posterior(both):
     for counts in both:
         pairs = PairSet.of(counts, None, 64)
         prior = Prior.__new__(Prior)  # chunks do not look at it
-        density = Density(pairs, (), len(counts.contexts), 0, prior, pairs.width)
+        emitter = Emitter(click_model("ubm"), len(counts.contexts), 0)
+        density = Density(pairs, (), emitter, prior, pairs.width)
         found.append(np.concatenate([chunk.inputs for chunk in density.chunks()]))
     np.testing.assert_array_equal(*found)
 

@@ -7,6 +7,7 @@ import pytest
 from scipy import special
 
 import epiclick as ec
+from epiclick.click_models.pbm import PositionBased
 from epiclick.fitting import _start
 from epiclick.posterior.position import find_posterior
 from epiclick.training.pairset import PairSet
@@ -60,7 +61,11 @@ def split_differences(counts: ec.ClickCounts, splits: int) -> dict[str, np.ndarr
         halves = []
         for half in counts.split(0.5, 0.5, by="query", seed=seed):
             start = _start(plan, half, len(half.contexts))
-            halves.append(find_posterior(PairSet.of(half, None, 12_000), start, plan.anchor)[1])
+            halves.append(
+                find_posterior(PairSet.of(half, None, 12_000), start, PositionBased(), plan.anchor)[
+                    1
+                ]
+            )
         one, other = halves
         free = len(counts.contexts) - 1
         for kind, differences in found.items():

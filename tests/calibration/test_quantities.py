@@ -13,6 +13,7 @@ from epiclick.calibration.families import Family
 from epiclick.calibration.padded import fit_padded
 from epiclick.calibration.quantities import Questions
 from epiclick.calibration.worlds import Case, display_probability, display_rows, make_case
+from epiclick.click_models.pbm import PositionBased
 from epiclick.data.features import FeatureTable
 from epiclick.models.uncertainty import ParameterPosterior, to_vector, without_uncertainty
 from epiclick.pbm import EpistemicPBM
@@ -36,7 +37,7 @@ def model(case: Case) -> EpistemicPBM:
 def with_posterior(model: EpistemicPBM, theta_sd: float, factor: float) -> EpistemicPBM:
     """The model, sure of its network and unsure of theta: sd in logits; robust is wider."""
     fitted = without_uncertainty(model.fitted_)
-    mode = to_vector(fitted.parameters, fitted.anchor)
+    mode = to_vector(fitted.parameters, PositionBased(), fitted.anchor)
     variance = np.where(np.arange(len(mode)) < 2, theta_sd**2, 0.0)
     known = ParameterPosterior(
         mode, np.diag(variance), factor**2 * np.diag(variance), pareto_k=None, gradient=0.0
@@ -116,7 +117,7 @@ def test_relative_bias_has_the_width_of_the_posterior_that_is_asked_for(
         Questions(unsure, case, kind).answers()["position_bias"] for kind in ("robust", "bayes")
     )
     assert np.allclose(robust.truth, [0.6, 0.4])
-    logit = to_vector(unsure.fitted_.parameters, unsure.fitted_.anchor)[:2]
+    logit = to_vector(unsure.fitted_.parameters, PositionBased(), unsure.fitted_.anchor)[:2]
     for given, width in ((bayes, sd), (robust, 2 * sd)):
         for level, low, high in zip(LEVELS, given.low, given.high, strict=True):
             reach = norm.ppf((1 + level) / 2) * width

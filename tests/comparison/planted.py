@@ -9,6 +9,7 @@ import pyarrow as pa
 from scipy.special import expit, logit
 
 import epiclick as ec
+from epiclick.click_models.pbm import PositionBased
 from epiclick.comparison.slots import Slots
 from epiclick.data.log import LogOptions
 from epiclick.data.scaler import FeatureScaler
@@ -60,13 +61,13 @@ def planted(
         items=None,
         training=TrainingSummary(0, 0, 0, 0, 0, 0.0, 0.0, pd.DataFrame()),
     )
-    mode = to_vector(made.parameters, made.anchor)
+    mode = to_vector(made.parameters, PositionBased(), made.anchor)
     sd = np.zeros(len(mode))
     sd[: len(theta) - 1], sd[-2] = theta_sd, mean_sd
     covariance = np.diag(sd**2)
     return replace(
         made,
-        parameters=from_vector(made.parameters, made.anchor, mode),
+        parameters=from_vector(made.parameters, PositionBased(), made.anchor, mode),
         posterior=ParameterPosterior(mode, covariance, covariance, None, 0.0),
     )
 

@@ -12,6 +12,7 @@ from scipy import stats
 from scipy.special import expit, logit
 
 import epiclick as ec
+from epiclick.click_models.pbm import PositionBased
 from epiclick.data.by_column import ByColumn, count_by
 from epiclick.data.log import LogOptions
 from epiclick.data.scaler import FeatureScaler
@@ -71,7 +72,7 @@ def planted(theta: np.ndarray = THETA, *, theta_sd: float = 0.0, mean_sd: float 
         items=None,
         training=TrainingSummary(0, 0, 0, 0, 0, 0.0, 0.0, pd.DataFrame()),
     )
-    mode = to_vector(made.parameters, made.anchor)
+    mode = to_vector(made.parameters, PositionBased(), made.anchor)
     sd = np.r_[np.full(len(theta) - 1, theta_sd), np.zeros(4), mean_sd, 0.0]
     covariance = np.diag(sd**2)
     return replace(made, posterior=ParameterPosterior(mode, covariance, covariance, None, 0.0))
@@ -104,7 +105,7 @@ def logs(
     assert shown.feature_row is not None
     for _ in range(times):
         vector = model.posterior.mean + sd * rng.standard_normal(len(sd))
-        truth = from_vector(model.parameters, model.anchor, vector)
+        truth = from_vector(model.parameters, PositionBased(), model.anchor, vector)
         theta = np.r_[1.0, expit(truth.position.logit[1:])]
         zeta = rng.beta(*relevance_by(truth, world))[shown.feature_row]
         factor = 1 + between * rng.choice([-1, 1], shown.num_queries)[shown.query]
@@ -221,7 +222,7 @@ def test_known_items_keep_the_relevance_of_their_clicks() -> None:
     base = planted(theta_sd=0.4)
     layer = (np.zeros((3, 2)), np.array([-1.0, 1.0]))
     parameters = base.parameters._replace(layers=(layer,))
-    mode = to_vector(parameters, 0)
+    mode = to_vector(parameters, PositionBased(), 0)
     covariance = np.diag(np.r_[0.16, 0.16, np.zeros(6), 0.09, 0.0])
     ids = pa.array(np.arange(4))
     items = Items(ids, ids, np.array([8.0, 1, 2, 3]), np.array([2.0, 4, 2, 9]), ids, ids)

@@ -8,13 +8,14 @@ import pyarrow as pa
 import pytest
 
 import epiclick as ec
+from epiclick.click_models.pbm import PositionBased
 from epiclick.data.counts import ClickCounts
 from epiclick.data.log import LogOptions
 from epiclick.evaluation.randomised import FEWEST_CLICKS, compare_randomised, mantel_haenszel
 from epiclick.models.fitted import FittedPBM, QuerySets, TrainingSummary
 from epiclick.models.parameters import Parameters
 from epiclick.models.position import PointLookup
-from epiclick.models.uncertainty import ParameterPosterior, free_contexts
+from epiclick.models.uncertainty import ParameterPosterior
 
 THETA = np.array([1.0, 0.6, 0.3])
 
@@ -42,7 +43,7 @@ def fitted(
     """A model that has learned this bias, each logit with this standard deviation."""
     with np.errstate(divide="ignore"):
         logit = np.minimum(np.log(theta) - np.log1p(-theta), 30)
-    free = free_contexts(len(theta), anchor)
+    free = PositionBased().free(len(theta), anchor)
     layer = (np.zeros((1, 2)), np.zeros(2))
     vector = np.concatenate([logit[free], np.zeros(4)])
     spread = np.diag([sd**2] * len(free) + [1.0] * 4)

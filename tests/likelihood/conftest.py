@@ -64,10 +64,10 @@ def oracle() -> list[Case]:
 
 
 @pytest.fixture(scope="session")
-def make_batch() -> Callable[[np.ndarray, np.ndarray], PairBatch]:
+def make_batch() -> Callable[..., PairBatch]:
     """From dense displays and clicks (pairs, contexts) to a batch, pairs by bucket."""
 
-    def make(displays: np.ndarray, clicks: np.ndarray) -> PairBatch:
+    def make(displays: np.ndarray, clicks: np.ndarray, **options: bool) -> PairBatch:
         pair, context = np.nonzero(displays)
         table = pa.table(
             {
@@ -81,7 +81,7 @@ def make_batch() -> Callable[[np.ndarray, np.ndarray], PairBatch]:
         counts = ClickCounts.from_table(table)
         every = pa.table({"position": np.arange(1, displays.shape[1] + 1)})
         counts = replace(counts, contexts=every, context=context)
-        batches = Batches(counts, len(displays))
+        batches = Batches(counts, len(displays), **options)
         return batches.assemble(next(batches.epoch()))
 
     return make

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from safetensors.numpy import load, save
 
+from epiclick.click_models.pbm import PositionBased
 from epiclick.data.log import LogOptions
 from epiclick.data.scaler import FeatureScaler
 from epiclick.errors import InputError
@@ -119,12 +120,12 @@ def with_posterior() -> FittedPBM:
     """An anchor, and a last layer in float64 above a body in float32; samples by chains."""
     rng = np.random.default_rng(4)
     own = Parameters(init_mlp(rng, (3, 5, 4, 2)), PointLookup(rng.normal(size=4)))
-    mode = to_vector(own, 1) + 1e-12 * rng.normal(size=3 + 5 * 2)
+    mode = to_vector(own, PositionBased(), 1) + 1e-12 * rng.normal(size=3 + 5 * 2)
     factor = rng.normal(size=(len(mode), len(mode)))
     few = factor[:, :6]  # fewer queries than parameters: no full rank
     return replace(
         with_features(),
-        parameters=from_vector(own, 1, mode),
+        parameters=from_vector(own, PositionBased(), 1, mode),
         anchor=1,
         posterior=ParameterPosterior(
             mean=mode,
@@ -141,7 +142,7 @@ def with_members() -> FittedPBM:
     """Three members, and a posterior without samples on a free scale, of a model by ids."""
     rng = np.random.default_rng(5)
     model = without_features()
-    mode = to_vector(model.parameters, None)
+    mode = to_vector(model.parameters, PositionBased(), None)
 
     def member() -> Parameters:
         layer = (rng.normal(size=(3, 2)).astype(np.float32), rng.normal(size=2).astype(np.float32))

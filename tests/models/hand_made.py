@@ -7,6 +7,7 @@ import pyarrow as pa
 from scipy.special import expit
 
 import epiclick as ec
+from epiclick.click_models.pbm import PositionBased
 from epiclick.data.log import LogOptions
 from epiclick.data.scaler import FeatureScaler
 from epiclick.models.fitted import FeatureSpec, FittedPBM, QuerySets, TrainingSummary
@@ -127,11 +128,11 @@ def theta_by(fitted: FittedPBM, draw: Parameters) -> np.ndarray:
 
 
 def _uncertain(fitted: FittedPBM, spread: float) -> FittedPBM:
-    mode = to_vector(fitted.parameters, fitted.anchor)
+    mode = to_vector(fitted.parameters, PositionBased(), fitted.anchor)
     covariance = spread**2 * np.eye(len(mode))
     return replace(
         fitted,
-        parameters=from_vector(fitted.parameters, fitted.anchor, mode),
+        parameters=from_vector(fitted.parameters, PositionBased(), fitted.anchor, mode),
         posterior=ParameterPosterior(mode, covariance / 4, covariance, None, 0.0),
     )
 

@@ -9,6 +9,7 @@ from scipy import stats
 from scipy.special import expit
 
 import epiclick as ec
+from epiclick.click_models.pbm import PositionBased
 from epiclick.errors import InputError
 from epiclick.models.bias_table import position_bias_table
 from epiclick.models.fitted import FittedPBM
@@ -32,7 +33,7 @@ DRAWS = 400_000
 def correlated(anchor: int | None, scale: float = 1.0) -> FittedPBM:
     """A posterior whose logits vary together, `bayes` half as wide as `robust`."""
     fitted = replace(by_ids(), anchor=anchor)
-    mode = to_vector(fitted.parameters, anchor)
+    mode = to_vector(fitted.parameters, PositionBased(), anchor)
     factor = (
         scale * np.random.default_rng(0).normal(size=(len(mode), len(mode))) / np.sqrt(len(mode))
     )

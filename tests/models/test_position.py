@@ -11,9 +11,7 @@ from epiclick.models.position import (
     BetaLookup,
     PointLookup,
     init_betas,
-    init_points,
     position_betas,
-    position_points,
 )
 from epiclick.relevance.first_layers import init_relevance
 
@@ -27,12 +25,12 @@ def test_position_betas_start_as_in_the_paper() -> None:
 
 
 def test_position_points_start_at_relative_click_rates_and_the_anchor_stays() -> None:
-    lookup = init_points(np.array([0.4, 0.2, np.nan, 0.5]), 0)
-    theta, rest = position_points(lookup, 0, np)
+    lookup = PointLookup(PBM.start(np.array([0.4, 0.2, np.nan, 0.5]), 0))
+    theta, rest, *_ = lookup.emission(PBM, 0, np)
     np.testing.assert_allclose(theta, [1, 0.5, (0.98 + 0.5 + 0.98) / 3, 0.98])
     np.testing.assert_allclose(theta + rest, 1)
     assert rest[0] == 0
-    free, _ = position_points(init_points(np.array([0.4, 0.2]), None), None, np)
+    free = PointLookup(PBM.start(np.array([0.4, 0.2]), None)).emission(PBM, None, np).attractive
     np.testing.assert_allclose(free, [0.5, 0.25])
 
 

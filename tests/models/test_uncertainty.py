@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from epiclick.click_models.pbm import PositionBased
 from epiclick.models.position import PointLookup
 from epiclick.models.uncertainty import (
     DRAWS,
-    free_contexts,
     from_vector,
     mirrored_draws,
     parameter_draws,
@@ -22,14 +22,14 @@ from .hand_made import LOGITS, POSITIONS, by_features, by_ids, with_bias_betas, 
 @pytest.mark.parametrize("anchor", [None, 0, 2])
 def test_a_vector_holds_the_logits_then_the_layer_row_by_row(anchor: int | None) -> None:
     own = by_features().parameters
-    vector = to_vector(own, anchor)
+    vector = to_vector(own, PositionBased(), anchor)
     free = [k for k in range(POSITIONS) if k != anchor]
-    np.testing.assert_array_equal(free_contexts(POSITIONS, anchor), free)
+    np.testing.assert_array_equal(PositionBased().free(POSITIONS, anchor), free)
     weight, bias = own.layers[-1]
     np.testing.assert_array_equal(vector[: len(free)], LOGITS[free])
     np.testing.assert_array_equal(vector[len(free) :].reshape(-1, 2), [*weight, bias])
-    moved = from_vector(own, anchor, vector + 1)
-    np.testing.assert_array_equal(to_vector(moved, anchor), vector + 1)
+    moved = from_vector(own, PositionBased(), anchor, vector + 1)
+    np.testing.assert_array_equal(to_vector(moved, PositionBased(), anchor), vector + 1)
     np.testing.assert_array_equal(moved.layers[-1][0], np.asarray(weight, float) + 1)
     assert moved.layers[0][0] is own.layers[0][0]  # the body's very arrays
     if anchor is not None:
@@ -54,12 +54,15 @@ def test_draws_come_from_the_kind_that_is_asked_for() -> None:
     fitted = by_ids(0.4)  # robust; bayes is half as wide
     for kind, sd in (("robust", 0.4), ("bayes", 0.2)):
         draws = parameter_draws(fitted, 4000, kind=kind)
-        vectors = np.array([to_vector(draw, fitted.anchor) for draw in draws])
+        vectors = np.array([to_vector(draw, PositionBased(), fitted.anchor) for draw in draws])
         assert vectors.std(axis=0) == pytest.approx(sd, rel=5 / np.sqrt(2 * 2000))
     first, again, other = (parameter_draws(fitted, seed=seed) for seed in (0, 0, 1))
     assert len(first) == DRAWS
     same = [
-        [np.array_equal(to_vector(a, 0), to_vector(b, 0)) for a, b in zip(first, o, strict=True)]
+        [
+            np.array_equal(to_vector(a, PositionBased(), 0), to_vector(b, PositionBased(), 0))
+            for a, b in zip(first, o, strict=True)
+        ]
         for o in (again, other)
     ]
     assert (all(same[0]), any(same[1])) == (True, False)
@@ -71,11 +74,15 @@ def test_samples_by_chains_are_drawn_from_for_bayes() -> None:
     samples = fitted.posterior.mean + np.arange(7)[:, None]
     fitted = replace(fitted, posterior=replace(fitted.posterior, samples=samples))
     shifts = [
-        to_vector(draw, 0)[0] - samples[0, 0] for draw in parameter_draws(fitted, 200, kind="bayes")
+        to_vector(draw, PositionBased(), 0)[0] - samples[0, 0]
+        for draw in parameter_draws(fitted, 200, kind="bayes")
     ]
     assert set(np.round(shifts, 9)) == set(range(7))
     robust = parameter_draws(fitted, 200)
-    assert abs(np.mean([to_vector(draw, 0)[0] for draw in robust]) - samples[0, 0]) < 1e-9
+    assert (
+        abs(np.mean([to_vector(draw, PositionBased(), 0)[0] for draw in robust]) - samples[0, 0])
+        < 1e-9
+    )
 
 
 def test_betas_of_positions_are_drawn_as_points() -> None:

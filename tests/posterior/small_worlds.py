@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 from scipy import special, stats
 
+from epiclick.click_models.pbm import PositionBased
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import FeatureTable
 from epiclick.data.scaler import FeatureScaler
@@ -77,7 +78,7 @@ def start_of(counts: ClickCounts, hidden: Sequence[int] = (4,), seed: int = 2) -
 
 
 def density_of(counts: ClickCounts, anchor: int | None = 0) -> Density:
-    return make_density(pairs_of(counts), start_of(counts), anchor)
+    return make_density(pairs_of(counts), start_of(counts), PositionBased(), anchor)
 
 
 def brute_log_density(counts: ClickCounts, anchor: int | None, vector: np.ndarray) -> float:

@@ -7,11 +7,18 @@ import pytest
 from scipy.special import expit
 
 from epiclick.click_models.base import Emission
+from epiclick.likelihood.compact import slots_of
 from epiclick.likelihood.pairs import Bucket, PairBatch, pair_log_likelihoods
-from epiclick.posterior.curvature import PairCurvature, pair_curvature
+from epiclick.likelihood.quadrature import quadrature_log_likelihood
+from epiclick.posterior.curvature import (
+    PairCurvature,
+    chained,
+    emission_logits,
+    pair_curvature,
+)
 from epiclick.relevance.links import betas_of
 
-from .small_worlds import differences
+from .small_worlds import counts_of, differences
 
 WIDTH = 3
 FREE = np.array([0, 2])  # the context between is the anchor
@@ -118,3 +125,116 @@ def test_the_hessian_is_symmetric_and_falls_in_the_mean_of_a_known_relevance() -
     slope = (2 - 6 * p) * (1 - theta) / (1 - p)
     np.testing.assert_allclose(gradient[0, 1], slope, rtol=1e-5)
     assert hessian[0, 2, 2] < 0
+
+
+AFFINE = np.array([1.5, -0.3, -1.2, -2.5, -3.0, -1.0])  # logits of A, then of B
+
+
+def affine_pair(x, clicks, unclicked):
+    """Log-likelihood of one pair, by logits of A and B and its raw outputs, by quadrature."""
+    a, a_rest = jax.nn.sigmoid(x[:3]), jax.nn.sigmoid(-x[:3])
+    b, b_rest = jax.nn.sigmoid(x[3:6]), jax.nn.sigmoid(-x[3:6])
+    emission = Emission(a, a_rest, b, b_rest)
+    alpha, beta = betas_of(x[6:7], x[7:8], jnp, smooth=True)
+    return quadrature_log_likelihood(emission, alpha, beta, clicks[None], unclicked[None])[0]
+
+
+@jax.jit
+def affine_derivatives(x, clicks, unclicked):
+    """Gradients of pairs, and their Hessians by differences of these."""
+    slope = jax.vmap(jax.grad(affine_pair))
+    steps = 1e-5 * jnp.eye(x.shape[1])
+    change = jax.vmap(
+        lambda step: slope(x + step, clicks, unclicked) - slope(x - step, clicks, unclicked),
+        out_axes=1,
+    )(steps)
+    return slope(x, clicks, unclicked), change / 2e-5
+
+
+def test_clicks_on_unattractive_items_against_differences_of_the_likelihood() -> None:
+    rng = np.random.default_rng(1)
+    displays = np.array([[4, 0, 2], [0, 7, 1], [300, 20, 0], [2000, 5000, 900]])
+    clicks = rng.binomial(displays, 0.3)
+    clicks[0] = 0
+    raw = rng.normal((-0.5, 1.0), 0.7, (4, 2))
+    with jax.enable_x64(True):
+        x = np.concatenate([np.broadcast_to(AFFINE, (4, 6)), raw], axis=1)
+        gradient, hessian = affine_derivatives(x, clicks, displays - clicks)
+        probability, rest = expit(AFFINE), expit(-AFFINE)
+        emission = Emission(probability[:3], rest[:3], probability[3:], rest[3:])
+        own = jax.jit(pair_curvature)(emission, raw, clicks, displays - clicks)
+    found = np.concatenate([own.by_logit, own.by_raw], axis=1)
+    np.testing.assert_allclose(found, gradient, rtol=1e-7, atol=1e-7)
+    summed = np.asarray(hessian).sum(axis=0)[:6, :6]
+    scale = np.sqrt(abs(np.diag(summed)))
+    np.testing.assert_allclose(
+        own.logit_logit / np.outer(scale, scale), summed / np.outer(scale, scale), atol=1e-6
+    )
+    np.testing.assert_allclose(own.logit_raw, hessian[:, :6, 6:], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(own.raw_raw, hessian[:, 6:, 6:], rtol=1e-5, atol=1e-5)
+
+
+def test_probabilities_of_one_and_zero_have_no_derivative() -> None:
+    emission = Emission(*(np.array(v) for v in ([1, 0.5], [0, 0.5], [0, 0.1], [1, 0.9])))
+    clicks, unclicked = np.array([[1, 0], [0, 2]]), np.array([[3, 1], [800, 3]])
+    raw = np.array([[0.1, 0.2], [-4.0, -6.0]])
+    with jax.enable_x64(True):
+        own = jax.jit(pair_curvature)(emission, raw, clicks, unclicked)
+    assert all(np.isfinite(part).all() for part in own)
+    for held in (0, 2):
+        assert np.all(np.asarray(own.by_logit)[:, held] == 0)
+        assert np.all(np.asarray(own.logit_logit)[held] == 0)
+
+
+@pytest.mark.parametrize("affine", [False, True])
+def test_counts_by_slots_give_the_same_derivatives(affine: bool) -> None:
+    rng = np.random.default_rng(2)
+    pairs, contexts = 12, 40
+    displays = rng.multinomial(9, np.full(contexts, 1 / contexts), pairs)
+    counts = counts_of(displays, rng.binomial(displays, 0.4))
+    a, b = rng.uniform(0.1, 0.9, (2, contexts))
+    b = b * a
+    a[0] = 1.0
+    emission = Emission(a, 1 - a, b, 1 - b) if affine else Emission(a, 1 - a)
+    raw = rng.normal(size=(pairs, 2))
+    shown, clicks = counts.dense()
+    slots = slots_of(counts, np.arange(pairs))
+    assert slots.context.shape[1] < 16
+    with jax.enable_x64(True):
+        program = jax.jit(pair_curvature)
+        dense = program(emission, raw, clicks, shown - clicks)
+        by_slots = program(emission, raw, slots.clicks, slots.unclicked, slots=slots.context)
+    for one, other in zip(dense, by_slots, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-10, atol=1e-11)
+
+
+def test_the_chain_rule_against_differences_in_the_parameters() -> None:
+    """Logits that are no linear function of the parameters."""
+    rng = np.random.default_rng(3)
+    clicks, unclicked = rng.integers(0, 4, (2, 5, 3))
+    raw = rng.normal(size=(5, 2))
+
+    def emission_of(p):
+        logit = jnp.stack([p[0] * p[1], jnp.exp(p[1]), p[0] - p[2] ** 2, -2 - p[2], p[0] - 3, p[1]])
+        value, rest = jax.nn.sigmoid(logit), jax.nn.sigmoid(-logit)
+        return Emission(value[:3].at[1].set(1.0), rest[:3].at[1].set(0.0), value[3:], rest[3:])
+
+    def own(p):
+        return pair_curvature(emission_of(p), raw, clicks, unclicked)
+
+    @jax.jit
+    def both(p):
+        curvature = own(p)
+        return curvature, chained(lambda q: emission_logits(emission_of(q)), p, curvature)
+
+    at = np.array([0.7, -0.4, 0.9])
+    with jax.enable_x64(True):
+        _, found = both(at)
+        by_value = differences(lambda p: np.asarray(both(p)[0].value), at)
+        by_slope = differences(lambda p: np.asarray(both(p)[1].by_parameter).sum(axis=0), at)
+        by_raw = differences(lambda p: np.asarray(both(p)[0].by_raw), at)
+    np.testing.assert_allclose(np.asarray(found.by_parameter), by_value, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(found.parameter_parameter, by_slope, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(
+        np.asarray(found.parameter_raw).transpose(0, 2, 1), by_raw, rtol=1e-6, atol=1e-6
+    )

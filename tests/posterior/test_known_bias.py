@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from scipy import special, stats
 
+from epiclick.click_models.prior import HELD_SD
 from epiclick.errors import InputError, InputWarning
 from epiclick.posterior.known_bias import (
     describe_known,
@@ -16,7 +17,6 @@ from epiclick.posterior.known_bias import (
     read_known_bias,
 )
 from epiclick.posterior.mode import inverse
-from epiclick.posterior.prior import HELD_SD
 
 THREE = pa.table({"position": [1, 2, 3]})
 BOTH = pa.table({"device": ["desk", "desk", "phone"], "position": [1, 2, 1]})

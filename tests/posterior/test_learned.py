@@ -8,11 +8,13 @@ import pyarrow as pa
 import pytest
 from scipy import special
 
-from epiclick.posterior.learned import LITTLE, NOTHING, UNIFORM_SD, learned
+from epiclick.click_models.prior import HELD_SD
+from epiclick.posterior.learned import LITTLE, NOTHING, learned
 from epiclick.posterior.position import KnownBias
-from epiclick.posterior.prior import HELD_SD
 
 CONTEXTS = pa.table({"position": [1, 2, 3, 4]})
+
+UNIFORM_SD = 12**-0.5  # of a probability of which nothing is known
 
 
 def fit(mode: list[float], sd: list[float], anchor: int | None = 0) -> Any:

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from scipy.special import logit
 
+from epiclick.click_models.pbm import PositionBased
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import FeatureTable
 from epiclick.data.log import LogOptions
@@ -57,9 +58,11 @@ def model(*, features: bool = True, betas: bool = False) -> FittedPBM:
     )
     if betas:
         return made
-    mode = to_vector(made.parameters, 0)
+    mode = to_vector(made.parameters, PositionBased(), 0)
     covariance = 0.3**2 * np.eye(len(mode))
-    made = FittedPBM(**{**vars(made), "parameters": from_vector(made.parameters, 0, mode)})
+    made = FittedPBM(
+        **{**vars(made), "parameters": from_vector(made.parameters, PositionBased(), 0, mode)}
+    )
     posterior = ParameterPosterior(mode, covariance, covariance, None, 0.0)
     return FittedPBM(**{**vars(made), "posterior": posterior})
 

@@ -4,17 +4,20 @@ import sys
 from dataclasses import replace
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import special, stats
 
+from epiclick.click_models.pbm import PositionBased
+from epiclick.click_models.prior import UniformPrior
 from epiclick.data.counts import ClickCounts
 from epiclick.errors import InputError, InputWarning
 from epiclick.pbm import EpistemicPBM
 from epiclick.posterior import nuts
 from epiclick.posterior.mean import posterior_mean
 from epiclick.posterior.mode import find_mode
-from epiclick.posterior.nuts import log_prior, sample, whole_log_density
+from epiclick.posterior.nuts import sample, whole_log_density
 from epiclick.posterior.position import covariances, make_density
 from epiclick.posterior.prior import Prior
 
@@ -50,8 +53,7 @@ def gaussian_and_chains(density, size: int) -> tuple[np.ndarray, np.ndarray, np.
 def both(two_positions: ClickCounts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Of one Beta for all pairs, whose mean and confidence are not known."""
     density = density_of(two_positions)
-    nothing = np.full(1, np.nan)
-    prior = Prior(nothing, nothing, np.concatenate([np.full(4, NOTHING), BIAS_SD]))
+    prior = Prior(UniformPrior.of(1), np.concatenate([np.full(4, NOTHING), BIAS_SD]))
     return gaussian_and_chains(replace(density, prior=prior), 7)
 
 
@@ -104,7 +106,7 @@ def test_gaussian_chains_and_grid_agree(two_positions: ClickCounts, both) -> Non
 
 def test_gaussian_and_chains_agree_with_features() -> None:
     counts = with_features(world(2000, (1.0, 0.5)))
-    density = make_density(pairs_of(counts), start_of(counts, (8,)), 0)
+    density = make_density(pairs_of(counts), start_of(counts, (8,)), PositionBased(), 0)
     mode, sd, drawn = gaussian_and_chains(density, 1 + 2 * 9)
     assert drawn.shape == (800, 19)
     agree(mode[:1], sd[:1], drawn[:, :1].mean(axis=0), drawn[:, :1].std(axis=0))
@@ -114,9 +116,8 @@ def test_one_function_for_all_batches_is_the_density() -> None:
     counts = with_features(world(40, (1.0, 0.5, 0.2)))
     density = density_of(counts, None)
     density = replace(density, pairs=pairs_of(counts, 15))
-    known = Prior(
-        np.array([np.nan, -1.0, np.nan]), np.array([np.nan, 0.3, np.nan]), density.prior.layer_sd
-    )
+    given = UniformPrior(np.array([np.nan, -1.0, np.nan]), np.array([np.nan, 0.3, np.nan]))
+    known = Prior(given, density.prior.layer_sd)
     vector = np.random.default_rng(0).normal(size=3 + 2 * 5)
     with jax.enable_x64(True):
         for prior in (density.prior, known):
@@ -128,7 +129,7 @@ def test_one_function_for_all_batches_is_the_density() -> None:
             # each is known up to its own constant, and one by quadrature
             rise = expected[0].value - expected[1].value
             assert float(found[0][0] - found[1][0]) == pytest.approx(rise, abs=1e-6)
-            alone, slope = jax.value_and_grad(lambda v, p=prior: log_prior(p, v))(vector)
+            alone, slope = jax.value_and_grad(lambda v, p=prior: p.log_density(v, jnp))(vector)
             assert float(alone) == pytest.approx(prior.log_density(vector), rel=1e-12)
             np.testing.assert_allclose(slope, prior.gradient(vector), rtol=1e-12)
 

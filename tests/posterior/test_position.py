@@ -8,7 +8,8 @@ import pytest
 from arviz_stats.base import array_stats
 from scipy.special import expit, logit
 
-from epiclick.models.uncertainty import free_contexts, to_vector
+from epiclick.click_models.pbm import PositionBased
+from epiclick.models.uncertainty import to_vector
 from epiclick.posterior.mean import posterior_mean
 from epiclick.posterior.mode import SETTLED, find_mode
 from epiclick.posterior.position import DRAWS, KnownBias, covariances, find_posterior, make_density
@@ -99,8 +100,8 @@ def test_a_posterior_is_around_its_mean_and_leaves_the_body_alone() -> None:
     counts = world(600, THETA)
     start = start_of(counts)
     start = start._replace(position=replace_logit(start.position, 0, 7.5))
-    parameters, posterior = find_posterior(pairs_of(counts), start, 0)
-    _, again = find_posterior(pairs_of(counts), start, 0)
+    parameters, posterior = find_posterior(pairs_of(counts), start, PositionBased(), 0)
+    _, again = find_posterior(pairs_of(counts), start, PositionBased(), 0)
     assert posterior.samples is None
     assert posterior.pareto_k == again.pareto_k
     assert posterior.pareto_k is not None
@@ -112,8 +113,8 @@ def test_a_posterior_is_around_its_mean_and_leaves_the_body_alone() -> None:
     np.testing.assert_allclose(following[:, :2], drawn, atol=1e-9)
     drawn = posterior.mean + following
     with jax.enable_x64(True):
-        density = make_density(pairs_of(counts), start, 0)
-        mode = find_mode(density, to_vector(start, 0))
+        density = make_density(pairs_of(counts), start, PositionBased(), 0)
+        mode = find_mode(density, to_vector(start, PositionBased(), 0))
         assert posterior.gradient**2 == pytest.approx(
             mode.gradient @ posterior.bayes @ mode.gradient
         )
@@ -125,13 +126,13 @@ def test_a_posterior_is_around_its_mean_and_leaves_the_body_alone() -> None:
     log_weights += 0.5 * np.square(noise).sum(axis=1)
     arviz = array_stats.psislw(-log_weights)[1]
     assert posterior.pareto_k == pytest.approx(float(arviz), rel=1e-6)
-    np.testing.assert_array_equal(to_vector(parameters, 0), posterior.mean)
+    np.testing.assert_array_equal(to_vector(parameters, PositionBased(), 0), posterior.mean)
     np.testing.assert_allclose(posterior.mean, mean, atol=1e-6)
     assert parameters.position.logit[0] == 7.5  # the anchor's is not used, and kept
     for covariance in (posterior.bayes, posterior.robust):
         np.testing.assert_allclose(covariance, covariance.T, atol=1e-8)
         assert np.all(np.linalg.eigvalsh(covariance) > 0)
-    free = find_posterior(pairs_of(counts), start, None)[1]
+    free = find_posterior(pairs_of(counts), start, PositionBased(), None)[1]
     assert len(free.mean) == len(posterior.mean) + 1
     # the scale is what is hardly known
     assert free.bayes[0, 0] > 3 * np.diag(posterior.bayes)[:2].max()
@@ -141,9 +142,11 @@ def test_bias_known_from_elsewhere_is_weighed_by_its_certainty() -> None:
     counts = world(600, THETA)
     mean, sd = np.array([np.nan, -2.0, np.nan]), np.array([np.nan, 1e-3, np.nan])
     start = start_of(counts)
-    plain = find_posterior(pairs_of(counts), start, 0)[1]
-    sure = find_posterior(pairs_of(counts), start, 0, known=KnownBias(mean, sd))[1]
-    hardly = find_posterior(pairs_of(counts), start, 0, known=KnownBias(mean, 1e3 * sd))[1]
+    plain = find_posterior(pairs_of(counts), start, PositionBased(), 0)[1]
+    sure = find_posterior(pairs_of(counts), start, PositionBased(), 0, known=KnownBias(mean, sd))[1]
+    hardly = find_posterior(
+        pairs_of(counts), start, PositionBased(), 0, known=KnownBias(mean, 1e3 * sd)
+    )[1]
     assert sure.mean[0] == pytest.approx(-2.0, abs=1e-3)
     assert np.sqrt(sure.bayes[0, 0]) == pytest.approx(1e-3, rel=0.01)
     assert np.sqrt(sure.robust[0, 0]) == pytest.approx(1e-3, rel=0.01)
@@ -159,5 +162,5 @@ def replace_logit(lookup, context: int, value: float):
 
 
 def test_free_contexts_are_all_but_the_anchor() -> None:
-    np.testing.assert_array_equal(free_contexts(4, 2), [0, 1, 3])
-    np.testing.assert_array_equal(free_contexts(2, None), [0, 1])
+    np.testing.assert_array_equal(PositionBased().free(4, 2), [0, 1, 3])
+    np.testing.assert_array_equal(PositionBased().free(2, None), [0, 1])

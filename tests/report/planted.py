@@ -8,6 +8,7 @@ import pyarrow as pa
 from scipy.special import logit
 
 import epiclick as ec
+from epiclick.click_models.pbm import PositionBased
 from epiclick.data.log import LogOptions
 from epiclick.evaluation.checks import check_fit
 from epiclick.models.fitted import FittedPBM, QuerySets, TrainingSummary
@@ -92,7 +93,7 @@ def planted(log: ec.ClickCounts, *, nu: float = NU, sd: float = 0.05) -> Epistem
             *(len(log), log.total_displays, log.total_clicks, 3, 2, 3.0, -0.42), history=history
         ),
     )
-    mode = to_vector(made.parameters, 0)
+    mode = to_vector(made.parameters, PositionBased(), 0)
     covariance = np.zeros((len(mode), len(mode)))
     covariance[:3, :3] = np.eye(3) * sd**2
     made = replace(made, posterior=ParameterPosterior(mode, covariance, covariance, 0.1, 0.0))

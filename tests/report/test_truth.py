@@ -1,13 +1,11 @@
 """The truth of simulated worlds of all kinds of users, against their own tables and samplers."""
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from epiclick.report.facts.true_values import _pages
 from epiclick.report.facts.truth import Truth, read_truth
 from epiclick.simulate.clicks import USERS
 from epiclick.simulate.world import simulate
@@ -60,13 +58,3 @@ def test_the_truth_that_is_read_is_that_of_the_world(tmp_path: Path) -> None:
             keys["query_id"].combine_chunks(), keys["doc_id"].combine_chunks()
         )
         assert np.array_equal(found, world.relevance)
-
-
-def test_slots_are_told_apart_by_list() -> None:
-    """By ranker, by query, and where positions start again; ids may be of any type."""
-    slots = SimpleNamespace(
-        ranker=np.array([0, 0, 0, 0, 0, 0, 1, 1]),
-        query_id=pa.array(["b", "b", "a", "a", "a", "a", "a", "a"]),
-        position=np.array([1, 2, 3, 5, 1, 2, 3, 4]),
-    )
-    assert _pages(slots).tolist() == [0, 0, 1, 1, 2, 2, 3, 3]  # type: ignore[arg-type]

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 import epiclick as ec
+from epiclick.click_models.pbm import PositionBased
 from epiclick.data import atomic
 from epiclick.errors import InputError
 from epiclick.estimators import make_estimator
 from epiclick.models.parameters import Parameters
-from epiclick.models.position import init_betas, init_points
+from epiclick.models.position import PointLookup, init_betas
 from epiclick.relevance.first_layers import init_relevance
 from epiclick.training.batches import Shapes
 from epiclick.training.checkpoint import Checkpoint, digest_counts
@@ -49,11 +50,12 @@ def make(small_counts: ec.ClickCounts) -> Make:
         settings = replace(SETTINGS, **options.pop("settings", {}))
         point = estimator in ("marginal", "pointwise")
         objective = (
-            PointwiseObjective(0)
+            PointwiseObjective(PositionBased(), 0)
             if estimator == "pointwise"
             else EpistemicObjective(
                 make_estimator(estimator, samples=8, literal=options.pop("literal", False)),
                 0.0,
+                PositionBased(),
                 0 if point else None,
                 8,
             )
@@ -65,7 +67,9 @@ def make(small_counts: ec.ClickCounts) -> Make:
             outputs=1 if estimator == "pointwise" else 2,
             mean=0.4,
         )
-        begin = Parameters(layers, init_points(rate, 0) if point else init_betas(3))
+        begin = Parameters(
+            layers, PointLookup(PositionBased().start(rate, 0)) if point else init_betas(3)
+        )
         sets = [PairSet.of(counts, scaler, settings.batch_size) for counts in (train, valid)]
         return Training(objective, begin, *sets, settings, **options)
 

@@ -11,11 +11,12 @@ import pyarrow.compute as pc
 import pytest
 
 import epiclick as ec
+from epiclick.click_models.pbm import PositionBased
 from epiclick.data.features import FeatureTable
 from epiclick.errors import InputError
 from epiclick.estimators import make_estimator
 from epiclick.models.parameters import Parameters
-from epiclick.models.position import init_betas, init_points
+from epiclick.models.position import PointLookup, init_betas
 from epiclick.relevance.first_layers import init_relevance
 from epiclick.training import networks
 from epiclick.training.batches import Shapes
@@ -44,9 +45,11 @@ Make = Callable[..., Training]
 
 def objective_of(estimator: str, entropy: float = 0.0) -> Objective:
     if estimator == "pointwise":
-        return PointwiseObjective(0)
+        return PointwiseObjective(PositionBased(), 0)
     anchor = 0 if estimator == "marginal" else None
-    return EpistemicObjective(make_estimator(estimator, samples=8), entropy, anchor, 8)
+    return EpistemicObjective(
+        make_estimator(estimator, samples=8), entropy, PositionBased(), anchor, 8
+    )
 
 
 def begin_of(estimator: str, counts: ec.ClickCounts, seed: int) -> Parameters:
@@ -54,7 +57,9 @@ def begin_of(estimator: str, counts: ec.ClickCounts, seed: int) -> Parameters:
     layers = init_relevance(np.random.default_rng(seed), 4, (8,), outputs=outputs, mean=0.4)
     rate = counts.by_context()["click_rate"].to_numpy()
     point = estimator in ("marginal", "pointwise")
-    return Parameters(layers, init_points(rate, 0) if point else init_betas(3))
+    return Parameters(
+        layers, PointLookup(PositionBased().start(rate, 0)) if point else init_betas(3)
+    )
 
 
 @pytest.fixture(scope="module")

@@ -230,11 +230,16 @@ def _outer_sum(away: jax.Array, slots: jax.Array | None, contexts: int) -> jax.A
     if slots is None:
         flat = away.reshape(len(away), -1)
         return flat @ flat.T
-    each = jnp.einsum("inp,jnp->pij", away, away)
     kinds = len(away) // slots.shape[1]
-    column = _columns(slots, kinds, contexts)
+
+    # pair by pair: several times as fast as all products at once, whose sums are then scattered
+    def add(total: jax.Array, pair: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
+        own, column = pair
+        return total.at[column[:, None], column].add(own @ own.T), None
+
     start = jnp.zeros((kinds * contexts,) * 2, away.dtype)
-    return start.at[column[:, :, None], column[:, None, :]].add(each)
+    of_pairs = (away.transpose(2, 0, 1), _columns(slots, kinds, contexts))
+    return jax.lax.scan(add, start, of_pairs)[0]
 
 
 def _expected_bend(
