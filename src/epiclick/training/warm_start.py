@@ -23,7 +23,7 @@ def warm_start(init: FittedPBM, start: Parameters, train: ClickCounts) -> Parame
             "the model to start from was trained on features in another order; give them in its own"
         )
     alike = init.features is None or _shapes(init.parameters) == _shapes(start)
-    if not alike or type(init.parameters.position) is not type(start.position):
+    if not alike or init.parameters.position.is_point != start.position.is_point:
         raise InputError(
             "the model to start from has other hidden layers or another kind of estimator; use its "
             f"settings: {dict(init.settings)}"
@@ -43,7 +43,7 @@ def warm_start(init: FittedPBM, start: Parameters, train: ClickCounts) -> Parame
         known = (row >= 0).reshape(-1, *[1] * (np.ndim(new) - 1))
         return np.where(known, np.asarray(old)[row], new)
 
-    position = type(start.position)(*map(moved, init.parameters.position, start.position))
+    position = start.position._make(map(moved, init.parameters.position, start.position))
     # the posterior of a model is of a last layer in float64
     layers = tuple(
         (np.asarray(weight, np.float32), np.asarray(bias, np.float32))
