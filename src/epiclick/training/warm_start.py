@@ -43,7 +43,7 @@ def warm_start(init: FittedPBM, start: Parameters, train: ClickCounts) -> Parame
         known = (row >= 0).reshape(-1, *[1] * (np.ndim(new) - 1))
         return np.where(known, np.asarray(old)[row], new)
 
-    position = start.position._make(map(moved, init.parameters.position, start.position))
+    position = type(start.position)(*map(moved, init.parameters.position, start.position))
     # the posterior of a model is of a last layer in float64
     layers = tuple(
         (np.asarray(weight, np.float32), np.asarray(bias, np.float32))
