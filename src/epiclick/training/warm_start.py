@@ -24,7 +24,7 @@ def warm_start(init: FittedPBM, start: Parameters, train: ClickCounts) -> Parame
             "the model to start from was trained on features in another order; give them in its own"
         )
     alike = init.features is None or _shapes(init.parameters) == _shapes(start)
-    if not alike or type(init.parameters.position) is not type(start.position):
+    if not alike or init.parameters.position.is_point != start.position.is_point:
         raise InputError(
             "the model to start from has other hidden layers or another kind of estimator; use its "
             f"settings: {dict(init.settings)}"

@@ -1,6 +1,7 @@
 // A chart: axes, layers, and a place to look closer. Drawn anew whenever its width changes.
 
 const LETTER = 6.6; // pixels of a character of a tick
+const WITHOUT_ENDS = new Set(["cells"]); // layers that have no low and high
 let charts = 0;
 
 class Chart {
@@ -8,7 +9,7 @@ class Chart {
     this.box = box;
     this.spec = spec;
     this.id = `clip-${charts++}`;
-    const within = (layer) => (layer.kind === "cells" ? [] : [...layer.low, ...layer.high]);
+    const within = (layer) => (WITHOUT_ENDS.has(layer.kind) ? [] : [...layer.low, ...layer.high]);
     const sideways = spec.y.names.length > 0;
     this.x = new Scale(spec.x, spec.layers.flatMap((l) => [...l.x, ...(sideways ? within(l) : [])]));
     this.y = new Scale(spec.y, spec.layers.flatMap((l) => [...l.y, ...(sideways ? [] : within(l))]));
