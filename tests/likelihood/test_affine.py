@@ -1,6 +1,7 @@
 """Clicks on unattractive items: every kernel against integrals over relevance at 30 digits."""
 
 from functools import cache
+from itertools import pairwise
 
 import jax
 import jax.numpy as jnp
@@ -69,9 +70,9 @@ def reference(pair: tuple) -> tuple[float, np.ndarray, float, float]:
         ends = sorted({*near, *bends, *(low - x for x in far), *(low + x for x in far)})
         rule = mpmath.calculus.quadrature.GaussLegendre(mp).calc_nodes(4, mp.prec)
         total, moments = mpf(0), [mpf(0)] * 12
-        for start, end in zip(ends[:-1], ends[1:], strict=True):
+        for start, end in pairwise(ends):
             half, middle = (end - start) / 2, (end + start) / 2
-            if max(parts(x)[3] for x in (start, middle, end)) < top - 120 and start > -60 < end:
+            if max(parts(x)[3] for x in (start, middle, end)) < top - 120 and start > -60:
                 continue
             for x, weight in rule:
                 z, other, p, log_f = parts(middle + half * x)
@@ -199,7 +200,7 @@ def test_without_clicks_on_unattractive_items_nothing_changes() -> None:
 
 
 def test_samples_and_known_relevance_are_products_of_probabilities(make_batch) -> None:
-    alpha, beta, clicks, unclicked = columns(FEW)
+    _, _, clicks, unclicked = columns(FEW)
     zeta = np.random.default_rng(0).uniform(0.05, 0.95, (len(FEW), 3))
     p = A * zeta[:, :, None] + B * (1 - zeta[:, :, None])
     expected = np.log(p ** clicks[:, None] * (1 - p) ** unclicked[:, None]).sum(axis=-1)
