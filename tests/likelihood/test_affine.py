@@ -72,7 +72,7 @@ def reference(pair: tuple) -> tuple[float, np.ndarray, float, float]:
         total, moments = mpf(0), [mpf(0)] * 12
         for start, end in pairwise(ends):
             half, middle = (end - start) / 2, (end + start) / 2
-            if max(parts(x)[3] for x in (start, middle, end)) < top - 120 and start > -60 < end:
+            if max(parts(x)[3] for x in (start, middle, end)) < top - 120 and start > -60:
                 continue
             for x, weight in rule:
                 z, other, p, log_f = parts(middle + half * x)

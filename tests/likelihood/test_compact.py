@@ -21,7 +21,7 @@ CONTEXTS, PAIRS = 60, 90
 def random_counts(seed: int = 0) -> ClickCounts:
     """Pairs with few and with many displays, a day's in two parts."""
     rng = np.random.default_rng(seed)
-    most = rng.choice([3, 12, 400], PAIRS)
+    most = rng.choice([2, 200], PAIRS)
     few = rng.random((PAIRS, CONTEXTS)) * (rng.random((PAIRS, CONTEXTS)) < 0.15) + 1e-9
     displays = np.array([rng.multinomial(n, p / p.sum()) for n, p in zip(most, few, strict=True)])
     pair, context = np.nonzero(displays)
@@ -76,7 +76,8 @@ def test_a_batch_by_slots_agrees_with_one_of_all_contexts(affine: bool) -> None:
     alpha, beta = jnp.asarray(rng.uniform(0.3, 3, (2, PAIRS)))
     weight = rng.integers(0, 3, PAIRS).astype(float)
 
-    @jax.jit
+    # a program that runs twice: time spent on optimising it is lost
+    @jax.jit(compiler_options={"xla_backend_optimization_level": 0})
     def both(bias, alpha, beta, batch):
         def total(bias, alpha, beta):
             return log_likelihoods(bias, alpha, beta, batch).sum()

@@ -163,9 +163,10 @@ def test_clicks_on_unattractive_items_against_differences_of_the_likelihood() ->
         probability, rest = expit(AFFINE), expit(-AFFINE)
         emission = Emission(probability[:3], rest[:3], probability[3:], rest[3:])
         own = jax.jit(pair_curvature)(emission, raw, clicks, displays - clicks)
+    own, hessian = jax.tree.map(np.asarray, own), np.asarray(hessian)
     found = np.concatenate([own.by_logit, own.by_raw], axis=1)
     np.testing.assert_allclose(found, gradient, rtol=1e-7, atol=1e-7)
-    summed = np.asarray(hessian).sum(axis=0)[:6, :6]
+    summed = hessian.sum(axis=0)[:6, :6]
     scale = np.sqrt(abs(np.diag(summed)))
     np.testing.assert_allclose(
         own.logit_logit / np.outer(scale, scale), summed / np.outer(scale, scale), atol=1e-6

@@ -15,6 +15,7 @@ clicked as well y_k = logit(B_k), P_k = A_k zeta + B_k (1 - zeta),
 Hessians over contexts are summed over pairs at once: each pair's own would take the memory.
 """
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -28,6 +29,9 @@ from epiclick.relevance.links import betas_of, probability
 
 NODES = 48
 """Of the quadrature, right to 1e-9 a pair."""
+
+BLOCK = 64
+"""Pairs by slots that are worked on at once: what they need stays in the processor's cache."""
 
 
 class PairCurvature(NamedTuple):
@@ -69,8 +73,36 @@ def pair_curvature(
         clicks: (pairs, contexts), or (pairs, slots).
         unclicked: likewise.
         nodes: of the quadrature.
-        slots: (pairs, slots) contexts of the counts, where they are not of all contexts.
+        slots: (pairs, slots) contexts of the counts, where they are not of all contexts. Pairs are
+            then gone through some at a time, best a multiple of BLOCK.
     """
+    counts = (raw, clicks, unclicked)
+    if slots is None:
+        return _of_block(emission, *counts, nodes, None)
+    size = math.gcd(len(raw), BLOCK)
+    blocks = jax.tree.map(lambda part: part.reshape(-1, size, *part.shape[1:]), (*counts, slots))
+
+    def add(total: jax.Array, block: tuple) -> tuple[jax.Array, PairCurvature]:
+        *some, own_slots = block
+        own = _of_block(emission, *some, nodes, own_slots)
+        return total + own.logit_logit, own._replace(logit_logit=jnp.zeros(len(some[0])))
+
+    logits = len(emission.attractive) * (2 if emission.is_affine else 1)
+    start = jnp.zeros((logits, logits), emission.attractive.dtype)
+    total, each = jax.lax.scan(add, start, blocks)
+    joined = jax.tree.map(lambda part: part.reshape(-1, *part.shape[2:]), each)
+    return joined._replace(logit_logit=total)
+
+
+def _of_block(
+    emission: Emission,
+    raw: jax.Array,
+    clicks: jax.Array,
+    unclicked: jax.Array,
+    nodes: int,
+    slots: jax.Array | None,
+) -> PairCurvature:
+    """The same of pairs that are worked on at once."""
     alpha, beta = betas_of(raw[:, 0], raw[:, 1], jnp, smooth=True)
     local = emission if slots is None else emission.at(slots)
     at = posterior_nodes(local, alpha, beta, clicks, unclicked, nodes)
