@@ -76,16 +76,16 @@ def pair_curvature(
         slots: (pairs, slots) contexts of the counts, where they are not of all contexts. Pairs are
             then gone through some at a time, best a multiple of BLOCK.
     """
-    counts = (raw, clicks, unclicked)
     if slots is None:
-        return _of_block(emission, *counts, nodes, None)
+        return _of_block(emission, raw, clicks, unclicked, nodes, None)
+    counts = (raw, clicks, unclicked)
     size = math.gcd(len(raw), BLOCK)
     blocks = jax.tree.map(lambda part: part.reshape(-1, size, *part.shape[1:]), (*counts, slots))
 
     def add(total: jax.Array, block: tuple) -> tuple[jax.Array, PairCurvature]:
-        *some, own_slots = block
-        own = _of_block(emission, *some, nodes, own_slots)
-        return total + own.logit_logit, own._replace(logit_logit=jnp.zeros(len(some[0])))
+        raw, clicks, unclicked, own_slots = block
+        own = _of_block(emission, raw, clicks, unclicked, nodes, own_slots)
+        return total + own.logit_logit, own._replace(logit_logit=jnp.zeros(len(raw)))
 
     logits = len(emission.attractive) * (2 if emission.is_affine else 1)
     start = jnp.zeros((logits, logits), emission.attractive.dtype)
