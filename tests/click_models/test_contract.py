@@ -199,7 +199,7 @@ def test_draws_and_counts_by_another_machine_are_found_out(
 def test_the_wrong_prior_is_wrong_in_its_draws_alone() -> None:
     prior = Overdrawn().prior(setting(click_model("ubm"), "positions").contexts, 0)
     assert isinstance(prior, EffectsPrior)
-    right = EffectsPrior.of(prior.groups)
+    right = EffectsPrior.of(dict(zip(prior.names, prior.groups, strict=True)))
     x = np.linspace(-1, 1, prior.groups.shape[1])
     assert prior.log_density(x) == right.log_density(x)
     assert np.array_equal(replace(prior).gradient(x), right.gradient(x))

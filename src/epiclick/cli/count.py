@@ -6,10 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
+from epiclick.cli.fit_model import chosen_click_model
 from epiclick.cli.log_options import NOTHING_GIVEN, USUAL, GivenOptions, Logs, reads_log
 from epiclick.cli.log_reading import print_sizes, read_counts
 from epiclick.cli.out_file import PARQUET, check_file, written_to
 from epiclick.cli.output import AsJson, Quiet, note, print_json, print_table
+from epiclick.cli.shared_options import ClickModel
 from epiclick.cli.telling import told_warnings
 
 
@@ -25,6 +27,7 @@ def count(
     page_parts: Annotated[
         int | None, typer.Option(help="Keep counts apart in this many folds of pages.")
     ] = None,
+    click_model: ClickModel = None,
     given: GivenOptions = NOTHING_GIVEN,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -35,14 +38,15 @@ def count(
     """
     if out is not None:
         check_file(out, PARQUET, "Parquet", "counts.parquet", log)
-    options = replace(given.over(USUAL), part=part, page_parts=page_parts)
+    clicks = chosen_click_model(click_model, None)
+    options = replace(given.over(USUAL), part=part, page_parts=page_parts, click_model=clicks)
     with told_warnings(quiet=quiet or as_json) as warnings:
         counts = read_counts(log, options, quiet=quiet or as_json)
     if out is not None:
         with written_to(out):
             counts.to_parquet(out)
 
-    by_context = counts.by_context()
+    by_context = counts.by_given().by_context()
     if as_json:
         rows = by_context.drop(columns="click_rate").to_dict("records")
         sizes = {"pages": counts.pages, "pairs": len(counts), "displays": counts.total_displays}
@@ -50,7 +54,7 @@ def count(
         print_json({**record, "warnings": warnings})
         return
     print_sizes(counts)
-    names = counts.contexts.column_names
+    names = counts.given[0].column_names
     print_table(
         f"Click rate by {', '.join(names)}",
         [*names, "displays", "clicks", "click rate"],

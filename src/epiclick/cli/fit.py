@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from epiclick.cli.commas import numbers_in
-from epiclick.cli.fit_model import Estimator, make_model, parse_anchor
+from epiclick.cli.fit_model import Estimator, chosen_click_model, make_model, parse_anchor
 from epiclick.cli.fit_output import fit_record, print_fit
 from epiclick.cli.fit_run import check_model_out, find_checkpoint, kept_for_resume, save
 from epiclick.cli.log_options import (
@@ -21,6 +21,7 @@ from epiclick.cli.log_options import (
 )
 from epiclick.cli.log_reading import read_counts
 from epiclick.cli.output import AsJson, Quiet, note, print_json
+from epiclick.cli.shared_options import ClickModel
 from epiclick.cli.telling import known, told_warnings
 from epiclick.data.log import LogOptions
 from epiclick.errors import InputError
@@ -42,6 +43,7 @@ def fit(
             metavar="FILE", help="Features of the items: query_id, doc_id, one column each."
         ),
     ] = None,
+    click_model: ClickModel = None,
     estimator: Annotated[
         Estimator | None,
         typer.Option(metavar="NAME", help=f"One of {', '.join(get_args(Estimator))}."),
@@ -111,7 +113,7 @@ def fit(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Fit a position-based model to a log: position bias, relevance and how sure both are.
+    """Fit a click model to a log: position bias, relevance and how sure both are.
 
     Without features every item's relevance comes from its own clicks.
 
@@ -136,7 +138,8 @@ def fit(
     settings = {name: value for name, value in settings.items() if value is not None}
     if patience is not None:
         settings["patience"] = patience or None
-    model = make_model(estimator, settings)
+    clicks = chosen_click_model(click_model, init)
+    model = make_model(estimator, settings, clicks)
     also_read = [path for path in (features, position_bias) if path]
     check_model_out(out, [*log, *(valid or []), *also_read], init, overwrite=overwrite)
     checkpoint = find_checkpoint(out, resume=resume, quiet=silent)
@@ -148,6 +151,7 @@ def fit(
 
             start = load(init)
             options = given.over_saved(start.fitted_.options, log, quiet=silent)
+        options = replace(options, click_model=clicks)
 
         def read(which: Sequence[str], where: str | None = options.where) -> "ClickCounts":
             narrowed = replace(options, where=where)

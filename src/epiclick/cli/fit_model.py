@@ -1,6 +1,7 @@
 """The model that `epiclick fit` is asked for, before it is fitted."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from epiclick.cli.help import Verb
@@ -36,12 +37,27 @@ class FitCommand(Verb):
         return defaults
 
 
-def make_model(estimator: Estimator | None, settings: Mapping[str, Any]) -> "PositionBasedModel":
+def chosen_click_model(given: str | None, init: Path | None) -> str:
+    """Name of the click model: as given, or that of the model to start from, or the usual one."""
+    from epiclick.click_models.registry import click_model
+    from epiclick.pbm import load
+
+    if given is None:
+        return "pbm" if init is None else load(init).click_model
+    try:
+        return click_model(given).name
+    except InputError as error:
+        raise InputError(str(error).replace("click_model", "--click-model", 1)) from error
+
+
+def make_model(
+    estimator: Estimator | None, settings: Mapping[str, Any], click_model: str = "pbm"
+) -> "PositionBasedModel":
     """A model that is not fitted yet; what is not given is left to its class.
 
     Settings that cannot be meant are refused here, before a log is read.
     """
-    from epiclick.pbm import EpistemicPBM, PointwisePBM
+    from epiclick.pbm import EPISTEMIC, PointwisePBM
     from epiclick.plans import check_parameters
 
     model: PositionBasedModel
@@ -49,10 +65,15 @@ def make_model(estimator: Estimator | None, settings: Mapping[str, Any]) -> "Pos
         if foreign := [name for name in settings if name not in PointwisePBM().get_params()]:
             options = ", ".join(map(_option, foreign))
             raise InputError(f"{options} cannot be used with --estimator {POINTWISE}; leave it out")
+        if click_model != PointwisePBM.click_model:
+            raise InputError(
+                f"--estimator {POINTWISE} is for --click-model {PointwisePBM.click_model} alone; "
+                f"leave it out for {click_model}"
+            )
         model = PointwisePBM(**settings)
     else:
         own: dict[str, Any] = {} if estimator is None else {"estimator": estimator}
-        model = EpistemicPBM(**own, **settings)
+        model = EPISTEMIC[click_model](**own, **settings)
     try:
         check_parameters(model)
     except InputError as error:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from epiclick.cli.log_reading import print_sizes
 from epiclick.cli.position_bias import bias_records, print_bias
-from epiclick.cli.telling import number, print_text, tell_warning
+from epiclick.cli.telling import known, number, print_text, tell_warning
 
 if TYPE_CHECKING:
     from epiclick.data.counts import ClickCounts
@@ -31,7 +31,9 @@ def fit_record(
         "seconds": training.seconds,
         "log_likelihood": training.log_likelihood,
         "chi2_per_df": training.checks["chi2_per_df"],
+        "click_model": model.click_model,
         "position_bias": bias_records(model),
+        "parameters": known(model.click_table().to_dict("records")),
         "anchor": training.checks["anchor"],
         "at_bound": training.checks["at_bound"],
         "identifiability": training.checks["identifiability"],
@@ -66,8 +68,7 @@ def print_fit(
         print_text("chi2/df unknown: too few items were shown often enough")
     else:
         df = training.checks["chi2_df"]
-        print_text(
-            f"chi2/df {ratio:.2f}, df {df:,} (1: clicks vary as a position-based model says)"
-        )
+        title = model.fitted_.clicks.title
+        print_text(f"chi2/df {ratio:.2f}, df {df:,} (1: clicks vary as a {title} says)")
     print_bias(model)
     print_text(words)

@@ -12,9 +12,14 @@ from epiclick.errors import InputError
 from epiclick.models.kinds import BiasKind
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from epiclick.pbm import PositionBasedModel
 
 FREE_SCALE = "The scale is free: absolute values rest on the prior, only relative ones on the data."
+MOST_CONTEXTS = 60
+"""Rows of a table that people can read; JSON holds them all."""
+
 NUMBERS = ("mean", "low", "high", "relative", "relative_low", "relative_high")
 
 
@@ -48,6 +53,9 @@ def position_bias(
     warnings = list(fitted.fitted_.training.warnings)
     if as_json:
         record: dict[str, Any] = {"position_bias": bias_records(fitted, kind, level)}
+        if fitted.fitted_.clicks.history:
+            table = fitted.click_table(kind, level=level)
+            record["parameters"] = known(table.to_dict("records"))
         if given := fitted.fitted_.training.checks.get("given_bias"):
             record["given_bias"] = known(given)
         if bound := fitted.fitted_.training.checks.get("at_bound"):
@@ -69,34 +77,49 @@ def bias_records(
 def print_bias(
     model: "PositionBasedModel", kind: BiasKind | None = None, level: float | None = None
 ) -> None:
-    """A table, and what its scale is."""
-    names = model.fitted_.contexts.column_names
-    bias = model.position_bias(kind, level=level)
-    told = [name for name in NUMBERS if bias[name].notna().any()]
+    """A table, and what its scale is; of models with a history, one of all contexts before it."""
     percent = f"{100 * (model.level if level is None else level):g}%"
-    called = f"{kind} intervals" if kind else "intervals"
-    intervals = f", {percent} {called}" if "low" in told else ""
-    print_table(
-        f"Position bias{intervals}; relative to {reference(model)}",
-        [*names, *(name.replace("relative_", "rel. ") for name in told)],
-        (
-            [*(str(row[name]) for name in names), *(number(row[name]) for name in told)]
-            for row in bias.to_dict("records")
-        ),
-    )
+    table, clicks = model.click_table(kind, level=level), model.fitted_.clicks
+    if clicks.history and len(table) <= MOST_CONTEXTS:
+        _print_table(clicks.parameter.capitalize(), model, table, percent, kind)
+    bias = model.position_bias(kind, level=level)
+    _print_table("Position bias", model, bias, percent, kind)
+    names = model.fitted_.contexts.column_names
     if given := model.fitted_.training.checks.get("given_bias"):
         print_text(given_words(given, names))
     elif model.fitted_.anchor is None:
         print_text(FREE_SCALE)
-    if not intervals:
+    if not bias["low"].notna().any():
         print_text("No intervals: the model takes position bias as a point.")
         return
     from epiclick.models.bias_table import stored_at_bound
 
     if bound := stored_at_bound(model.fitted_):
-        rows = bias[names].iloc[bound].to_numpy().tolist()
+        rows = table[names].iloc[bound].to_numpy().tolist()
         places = "; ".join(", ".join(map(str, row)) for row in rows)
         print_text(f"No interval at {', '.join(names)} {places}: the bias is at its bound.")
+
+
+def _print_table(
+    title: str,
+    model: "PositionBasedModel",
+    table: "pd.DataFrame",
+    percent: str,
+    kind: BiasKind | None,
+) -> None:
+    """Columns of contexts, then those of numbers that there are."""
+    names = [name for name in table.columns if name not in NUMBERS]
+    shown = [name for name in NUMBERS if table[name].notna().any()]
+    called = f"{kind} intervals" if kind else "intervals"
+    intervals = f", {percent} {called}" if "low" in shown else ""
+    print_table(
+        f"{title}{intervals}; relative to {reference(model)}",
+        [*names, *(name.replace("relative_", "rel. ") for name in shown)],
+        (
+            [*(str(row[name]) for name in names), *(number(row[name]) for name in shown)]
+            for row in table.to_dict("records")
+        ),
+    )
 
 
 def given_words(given: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:

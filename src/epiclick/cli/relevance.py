@@ -19,7 +19,7 @@ from epiclick.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from epiclick.pbm import EpistemicPBM, PositionBasedModel
+    from epiclick.pbm import EpistemicModel, PositionBasedModel
 
 
 @reads_log
@@ -85,11 +85,11 @@ def check_features(model: "PositionBasedModel", features: str | None) -> None:
         )
 
 
-def epistemic(model: "PositionBasedModel") -> "EpistemicPBM":
+def epistemic(model: "PositionBasedModel") -> "EpistemicModel":
     """The model, if it can learn from an item's clicks."""
-    from epiclick.pbm import EpistemicPBM
+    from epiclick.pbm import EpistemicModel
 
-    if not isinstance(model, EpistemicPBM):
+    if not isinstance(model, EpistemicModel):
         raise InputError(
             "a pointwise model has one number for an item and does not learn from its clicks; "
             "leave --clicks out, or fit another --estimator"

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from epiclick.click_models.registry import HOMES
+
 Model = Annotated[
     Path, typer.Argument(metavar="MODEL", help="Folder that fit wrote.", show_default=False)
 ]
@@ -17,6 +19,14 @@ Backtest = Annotated[
     list[str] | None,
     typer.Option(
         metavar="LOG", help="A log held back, to check the model's clicks on. May be repeated."
+    ),
+]
+ClickModel = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help=f"How users look and click: one of {', '.join(HOMES)}.",
+        show_default="pbm",
     ),
 ]
 Depth = Annotated[int | None, typer.Option(help="Last position that counts.")]

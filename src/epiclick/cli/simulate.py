@@ -1,7 +1,7 @@
 """`epiclick simulate`: a world whose truth is known, as files."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -9,8 +9,12 @@ from epiclick.cli.commas import numbers_in
 from epiclick.cli.out_file import check_writable, written_to
 from epiclick.cli.output import AsJson, Quiet, note, print_json, print_table, progress
 from epiclick.cli.telling import print_text, told_warnings
+from epiclick.click_models.registry import HOMES
 
-Users = Literal["pbm", "ubm", "cascade", "trust", "personal"]
+if TYPE_CHECKING:
+    Users = str
+else:
+    Users = Literal[(*HOMES, "cascade", "trust", "personal")]
 THETA = "numbers such as 1,.5,.33"
 
 

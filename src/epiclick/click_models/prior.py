@@ -16,6 +16,7 @@ shown is thus what its position and distance say, as far as the others agree on 
 Both give way to what is known from elsewhere: a Gaussian in logits for some of the parameters.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import ModuleType
@@ -67,6 +68,10 @@ class ParameterPrior(Protocol):
 
     def given(self, mean: np.ndarray, sd: np.ndarray) -> Self:
         """The prior with parameters known from elsewhere, (free,) each; NaN where nothing is."""
+        ...
+
+    def hyperparameters(self) -> dict[str, float]:
+        """Its own parameters by name, in logits; none where it has none."""
         ...
 
     def probability_sd(self) -> np.ndarray:
@@ -129,6 +134,10 @@ class UniformPrior:
         """The prior with parameters known from elsewhere."""
         return replace(self, known_mean=mean, known_sd=sd)
 
+    def hyperparameters(self) -> dict[str, float]:
+        """None."""
+        return {}
+
     def probability_sd(self) -> np.ndarray:
         """(free,) of each probability before any click."""
         mean, sd = self._filled
@@ -171,18 +180,22 @@ class EffectsPrior:
         spreads: (kinds + 1,) standard deviation of the effects of each kind, and of the remainder.
         known_mean: (free,) in logits; NaN where nothing is known.
         known_sd: (free,) their standard deviation.
+        names: of the kinds of effects.
     """
 
     groups: np.ndarray
     spreads: np.ndarray
     known_mean: np.ndarray
     known_sd: np.ndarray
+    names: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, groups: np.ndarray) -> Self:
-        """With spreads that are still to be learned, and nothing known from elsewhere."""
-        kinds, size = groups.shape
-        return cls(groups, np.full(kinds + 1, FIRST_SPREAD), nothing(size), nothing(size))
+    def of(cls, groups: Mapping[str, np.ndarray]) -> Self:
+        """Of groups by the name of their kind, each (free,), with spreads still to be learned."""
+        every = np.stack(list(groups.values()))
+        kinds, size = every.shape
+        first = np.full(kinds + 1, FIRST_SPREAD)
+        return cls(every, first, nothing(size), nothing(size), tuple(groups))
 
     def log_density(self, x: Any, xp: ModuleType = np) -> Any:
         """Logarithm of the density, up to a constant."""
@@ -229,6 +242,10 @@ class EffectsPrior:
     def given(self, mean: np.ndarray, sd: np.ndarray) -> Self:
         """The prior with parameters known from elsewhere."""
         return replace(self, known_mean=mean, known_sd=sd)
+
+    def hyperparameters(self) -> dict[str, float]:
+        """Spread of the effects of each kind, and of the remainder."""
+        return dict(zip((*self.names, "remainder"), self.spreads.tolist(), strict=True))
 
     def probability_sd(self) -> np.ndarray:
         """(free,) of each probability before any click."""

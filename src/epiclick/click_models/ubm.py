@@ -117,7 +117,7 @@ class UserBrowsing:
         last = np.array(contexts[LAST_CLICK].to_pylist())
         distance = np.where(last > 0, position - last, 0)
         free = self.free(len(contexts), anchor)
-        return EffectsPrior.of(np.stack([place[free], distance[free]]))
+        return EffectsPrior.of({"position": place[free], "distance": distance[free]})
 
     def anchors(self, contexts: pa.Table) -> np.ndarray:
         """The first positions before any click: elsewhere relevance would mean a rare moment."""

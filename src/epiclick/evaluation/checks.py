@@ -88,12 +88,12 @@ def check_fit(
         "found": None if robots is None else {**asdict(robots), "words": robots.words},
     }
     warnings += [] if robots is None else [robots.words]
-    warnings += _poor_fit(fit)
+    warnings += _poor_fit(fit, fitted.clicks.title)
     warnings += _scale(fitted, known, at_bound, moved)
     if known is not None:
         records["given_bias"] = describe_known(known, fitted.contexts, level)
     if narrowed is not None and fitted.posterior is not None:
-        words += narrowed.words()
+        words += [*narrowed.words(), *_borrowed(fitted, train)]
         warnings += narrowed.warnings
         doubts, notes = _tail(fitted.posterior)
         warnings += doubts
@@ -108,6 +108,7 @@ def check_fit(
             "how": "laplace" if fitted.posterior.samples is None else "nuts",
             "pareto_k": fitted.posterior.pareto_k,
             "gradient": fitted.posterior.gradient,
+            "hyperparameters": dict(fitted.posterior.hyperparameters),
             "by_position": narrowed.to_records(),
         }
     if randomised is not None and history_of(fitted):
@@ -131,12 +132,12 @@ def is_poor_fit(ratio: float | None, freedom: int) -> bool:
     return bool(ratio > max(POOR_FIT, 1 + 3 * noise))
 
 
-def _poor_fit(fit: FitCheck) -> list[str]:
+def _poor_fit(fit: FitCheck, model: str) -> list[str]:
     """A word on clicks that vary too much."""
     if not is_poor_fit(fit.ratio, fit.df):
         return []
     return [
-        f"clicks vary {fit.ratio:.1f} times as much as a position-based model allows "
+        f"clicks vary {fit.ratio:.1f} times as much as a {model} allows "
         "(chi2/df; 1 is a perfect fit): the same items attract differently at different times, "
         "positions or users, and intervals that trust the model are too narrow"
     ]
@@ -171,6 +172,26 @@ def _describe_anchor(fitted: FittedPBM, moved: Moved | None) -> dict[str, Any] |
         "moved_from": None if moved is None else rows[moved.usual],
         "ratio": None if moved is None else moved.ratio,
     }
+
+
+def _borrowed(fitted: FittedPBM, train: ClickCounts) -> list[str]:
+    """A word on what contexts learn from each other, where the prior says that they are alike."""
+    assert fitted.posterior is not None
+    spreads = fitted.posterior.hyperparameters
+    if not spreads:
+        return []
+    named = ", ".join(f"{name} {value:.2f}" for name, value in spreads.items())
+    found = [
+        f"Contexts learn from each other: spreads of {fitted.clicks.parameter}, in logits, are "
+        f"{named}."
+    ]
+    unshown = int(np.sum(np.bincount(train.context, minlength=len(fitted.contexts)) == 0))
+    if unshown:
+        found.append(
+            f"{unshown} of {len(fitted.contexts)} contexts were never displayed and rest on that "
+            "alone."
+        )
+    return found
 
 
 def _tail(posterior: ParameterPosterior) -> tuple[list[str], list[str]]:

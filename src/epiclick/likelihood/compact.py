@@ -13,6 +13,7 @@ from epiclick.data.counts import ClickCounts
 from epiclick.likelihood.expansion import MANY_CONTEXTS
 
 LEAST_SLOTS = 4
+FEW_SIZES = (8, 32, 128)
 
 
 class Slots(NamedTuple):
@@ -50,6 +51,11 @@ def rounded_slots(needed: int, contexts: int) -> int:
         power = 1 << (size.bit_length() - 1)  # the largest of at most this size
         size = 2 * power if size > power else 3 * power // 2
     return min(size, contexts)
+
+
+def few_sizes(needed: int, contexts: int) -> int:
+    """A size of arrays, of very few: for programs that take long to compile."""
+    return next((size for size in FEW_SIZES if needed <= size < contexts), contexts)
 
 
 def slots_of(counts: ClickCounts, pairs: np.ndarray, size: int | None = None) -> Slots:

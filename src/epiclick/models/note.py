@@ -129,6 +129,7 @@ def _describe_posterior(posterior: ParameterPosterior) -> dict[str, Any]:
     return {
         "pareto_k": None if k is None else stored_real(k),
         "gradient": stored_real(posterior.gradient),
+        "hyperparameters": {name: float(v) for name, v in posterior.hyperparameters.items()},
     }
 
 
@@ -139,4 +140,7 @@ def _posterior(note: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Par
         **arrays,
         pareto_k=None if k is None else real(k),
         gradient=real(stored["gradient"]),
+        hyperparameters={
+            name: real(value) for name, value in dict(stored.get("hyperparameters", {})).items()
+        },
     )

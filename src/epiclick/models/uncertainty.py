@@ -1,7 +1,7 @@
 """How sure a model is of its own parameters: a Gaussian around them, or an ensemble. No jax."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -39,6 +39,7 @@ class ParameterPosterior:
         gradient: how steep the log density is where its mode was found, as standard deviations that
             the mode is still away.
         samples: (samples, size) draws of the posterior by Markov chains, if they were asked for.
+        hyperparameters: of the click model's prior, as they were learned; none where it has none.
     """
 
     mean: np.ndarray
@@ -47,6 +48,7 @@ class ParameterPosterior:
     pareto_k: float | None
     gradient: float
     samples: np.ndarray | None = None
+    hyperparameters: Mapping[str, float] = field(default_factory=dict)
 
     def samples_of(self, covariance: str) -> np.ndarray | None:
         """The draws by Markov chains, which take clicks to follow the model, as "bayes" does."""

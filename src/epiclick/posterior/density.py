@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from epiclick.click_models.base import ClickModel, Emission
 from epiclick.data.counts import ClickCounts
-from epiclick.likelihood.compact import are_many, slots_needed, slots_of
+from epiclick.likelihood.compact import are_many, few_sizes, slots_needed, slots_of
 from epiclick.likelihood.quadrature import log_beta, log_examined, quadrature_log_likelihood
 from epiclick.likelihood.tilting import tilted
 from epiclick.network import Layers, given_to_last
@@ -38,9 +38,6 @@ CHUNK = 2_048
 
 NODES_OF_SLOPE = 24
 """Of the quadrature, where a step on the way to the mode is looked for: half the time."""
-
-SLOTS = (8, 32, 128)
-"""Contexts in which a pair was shown that a program has room for, where contexts are many."""
 
 MOST_CLUSTERS = 20_000
 """Groups of queries whose scores are kept apart; more queries share groups, which is as valid."""
@@ -222,7 +219,7 @@ class Density:
                 displays, clicks = counts.dense(pairs)
                 unclicked = displays - clicks
             else:
-                size = _slots(int(needed[pairs].max()), self.emitter.contexts)
+                size = few_sizes(int(needed[pairs].max()), self.emitter.contexts)
                 context, clicks, unclicked = slots_of(counts, pairs, size)
             missing = CHUNK - len(pairs)
             below = ((0, missing), (0, 0))
@@ -233,11 +230,6 @@ class Density:
                 np.pad(unclicked, below),
                 None if context is None else np.pad(context, below),
             )
-
-
-def _slots(needed: int, contexts: int) -> int:
-    """Slots of a chunk: of few sizes, so that few programs compile."""
-    return next((size for size in SLOTS if needed <= size < contexts), contexts)
 
 
 def query_clusters(counts: ClickCounts) -> np.ndarray:

@@ -42,10 +42,10 @@ class HeadPosterior:
     """Relevance of pairs given their clicks; functions of u take (..., pairs).
 
     Attributes:
-        rest: (contexts,) 1 - theta.
+        rest: (contexts,) 1 - theta; or (slots, pairs) where counts are by slots.
         p: (pairs,) alpha plus clicks.
         beta: (pairs,) second parameter of the prior.
-        unclicked: (pairs, contexts) displays without a click.
+        unclicked: (pairs, contexts) displays without a click, or (pairs, slots).
     """
 
     rest: np.ndarray

@@ -7,6 +7,7 @@ import numpy as np
 
 from epiclick.click_models.base import Emission
 from epiclick.data.counts import ClickCounts
+from epiclick.likelihood.compact import are_many, few_sizes, slots_needed, slots_of
 from epiclick.likelihood.tilting import tilted
 from epiclick.models.averaging import bias_by, networks_of
 from epiclick.models.fitted import FittedPBM
@@ -34,15 +35,25 @@ def moments_by_draw(
             np.broadcast_to(each, (len(draws), len(part)))
             for each in relevance_of_pairs(fitted, networks, part)
         )
-        displays, clicks = part.dense()
+        slots, clicks, unclicked = _laid_out(part)
         missing = CHUNK - len(part)
         alpha, beta = (
             np.pad(each, ((0, 0), (0, missing)), constant_values=1) for each in (alpha, beta)
         )
-        clicks, unclicked = (
-            np.pad(each, ((0, missing), (0, 0))) for each in (clicks, displays - clicks)
-        )
+        below = ((0, missing), (0, 0))
+        clicks, unclicked = (np.pad(each, below) for each in (clicks, unclicked))
+        slots = None if slots is None else np.pad(slots, below)
         average = (mean, alpha.mean(axis=0), beta.mean(axis=0), clicks, unclicked)
         with jax.enable_x64(True):
-            found = tilted(*average, emission, alpha, beta)
+            found = tilted(*average, emission, alpha, beta, slots)
         yield found.mean[:, : len(part)], found.variance[:, : len(part)]
+
+
+def _laid_out(counts: ClickCounts) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:
+    """Contexts, clicks and unclicked displays by slots, or of all contexts (None) if few."""
+    contexts = len(counts.contexts)
+    if not are_many(contexts):
+        displays, clicks = counts.dense()
+        return None, clicks, displays - clicks
+    size = few_sizes(int(slots_needed(counts).max(initial=1)), contexts)
+    return slots_of(counts, np.arange(len(counts)), size)

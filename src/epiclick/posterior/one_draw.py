@@ -58,23 +58,33 @@ class Few:
 
 @dataclass(frozen=True, eq=False)
 class Heads:
-    """Pairs with more unclicked displays, at most HEADS; (pairs, contexts) each."""
+    """Pairs with more unclicked displays, at most HEADS.
+
+    Attributes:
+        clicks: (pairs, contexts), or (pairs, slots).
+        unclicked: likewise.
+        slots: (pairs, slots) contexts of the counts, where they are not of all contexts.
+    """
 
     clicks: np.ndarray
     unclicked: np.ndarray
+    slots: np.ndarray | None = None
 
     def moments(self, rest: np.ndarray, alpha: np.ndarray, beta: np.ndarray) -> Moments:
         """Mean and variance of relevance, for 1 - theta (contexts,) and a prior (pairs,)."""
-        mean, variance = _padded(
-            _head_moments, HEADS, rest, alpha, beta, self.clicks, self.unclicked
-        )
+        columns = (alpha, beta, self.clicks, self.unclicked)
+        if self.slots is None:
+            mean, variance = _padded(_head_moments, HEADS, rest, *columns)
+        else:
+            mean, variance = _padded(_slot_moments, HEADS, rest, *columns, self.slots)
         return mean, variance
 
     def posterior(
         self, rest: np.ndarray, alpha: np.ndarray, beta: np.ndarray
     ) -> tuple[Moments, HeadPosterior]:
         """The same, and relevance itself."""
-        known = HeadPosterior(rest, alpha + self.clicks.sum(axis=1), beta, self.unclicked)
+        own = rest if self.slots is None else rest[self.slots].T
+        known = HeadPosterior(own, alpha + self.clicks.sum(axis=1), beta, self.unclicked)
         return self.moments(rest, alpha, beta), known
 
 
@@ -82,7 +92,8 @@ def pairs_of(bucket: Bucket, rows: np.ndarray) -> Few | Heads:
     """Some pairs of a bucket."""
     clicks = np.asarray(bucket.clicks)[rows].astype(np.float64)
     if bucket.order is None:
-        return Heads(clicks, np.asarray(bucket.unclicked)[rows].astype(np.float64))
+        slots = None if bucket.slots is None else np.asarray(bucket.slots)[rows]
+        return Heads(clicks, np.asarray(bucket.unclicked)[rows].astype(np.float64), slots)
     return Few(clicks, np.asarray(bucket.order)[rows])
 
 
@@ -99,6 +110,19 @@ def _moments_of_mixture(emission: Emission, *given: jax.Array) -> tuple[jax.Arra
 _mixture = jax.jit(exact_posterior)
 _mixture_moments = jax.jit(_moments_of_mixture)
 _head_moments = jax.jit(quadrature_moments)
+
+
+@jax.jit
+def _slot_moments(
+    emission: Emission,
+    alpha: jax.Array,
+    beta: jax.Array,
+    clicks: jax.Array,
+    unclicked: jax.Array,
+    slots: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+    """`quadrature_moments` of counts by slots."""
+    return quadrature_moments(emission.at(slots), alpha, beta, clicks, unclicked)
 
 
 def _padded(

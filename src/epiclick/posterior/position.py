@@ -110,6 +110,7 @@ def find_posterior(
             if len(pairs.batches.counts) <= MOST_FOR_TAIL
             else None,
             gradient=float(np.sqrt(mode.gradient @ bayes @ mode.gradient)),
+            hyperparameters=density.prior.clicks.hyperparameters(),
         )
         if how == "nuts":
             from epiclick.posterior.nuts import sample

@@ -92,7 +92,7 @@ def item_posterior(
     alpha, beta = (np.broadcast_to(v, (draws, len(counts))) for v in (alpha, beta))
     result = np.empty((5, len(counts)))  # mean, variance, low, high, above
     ends = np.array([(1 - level) / 2, (1 + level) / 2])
-    batches = Batches(counts, chunk, compact=False)
+    batches = Batches(counts, chunk)
     with jax.enable_x64(True):
         for pairs in batches.epoch():
             start = 0
