@@ -81,7 +81,9 @@ def print_bias(
     percent = f"{100 * (model.level if level is None else level):g}%"
     table, clicks = model.click_table(kind, level=level), model.fitted_.clicks
     if clicks.history and len(table) <= MOST_CONTEXTS:
-        _print_table(clicks.parameter.capitalize(), model, table, percent, kind)
+        # where a context is anchored, relative values are the same once more
+        shown = table if model.fitted_.anchor is None else table[table.columns[:-3]]
+        _print_table(clicks.parameter.capitalize(), model, shown, percent, kind)
     bias = model.position_bias(kind, level=level)
     _print_table("Position bias", model, bias, percent, kind)
     names = model.fitted_.contexts.column_names
@@ -109,11 +111,11 @@ def _print_table(
 ) -> None:
     """Columns of contexts, then those of numbers that there are."""
     names = [name for name in table.columns if name not in NUMBERS]
-    shown = [name for name in NUMBERS if table[name].notna().any()]
+    shown = [name for name in NUMBERS if name in table and table[name].notna().any()]
     called = f"{kind} intervals" if kind else "intervals"
     intervals = f", {percent} {called}" if "low" in shown else ""
     print_table(
-        f"{title}{intervals}; relative to {reference(model)}",
+        f"{title}{intervals}; relative to {reference(model, names)}",
         [*names, *(name.replace("relative_", "rel. ") for name in shown)],
         (
             [*(str(row[name]) for name in names), *(number(row[name]) for name in shown)]
@@ -132,7 +134,7 @@ def given_words(given: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str
     return f"Position bias was {'; '.join(told)}."
 
 
-def reference(model: "PositionBasedModel") -> str:
-    """The context that others are compared with: "position 1"."""
+def reference(model: "PositionBasedModel", names: Sequence[str]) -> str:
+    """The context that others are compared with, by some of its columns: "position 1"."""
     first = model.fitted_.contexts.slice(model.fitted_.anchor or 0, 1).to_pylist()[0]
-    return ", ".join(f"{name} {value}" for name, value in first.items())
+    return ", ".join(f"{name} {first[name]}" for name in names)

@@ -70,7 +70,8 @@ def relevance(
     if as_json:
         print_json({"rows": rows, "warnings": warnings})
         return
-    meaning = f"Relevance is the probability of a click if shown at {reference(fitted)}."
+    place = reference(fitted, fitted.fitted_.contexts.column_names)
+    meaning = f"Relevance is the probability of a click if shown at {place}."
     print_text(f"{rows:,} items. {FREE_SCALE if fitted.fitted_.anchor is None else meaning}")
     note(f"written to {out}", quiet=quiet)
 

@@ -16,12 +16,12 @@ import numpy as np
 from scipy import sparse
 
 from epiclick.click_models.base import Emission, PageStates
-from epiclick.click_models.pages import value_and_slope
+from epiclick.click_models.pages import click_chances, value_and_slope
 from epiclick.comparison.measures import Measure
 from epiclick.comparison.slots import Slots
 
-MOST_HELD = 2**24
-"""Numbers of an array that is worked on at once."""
+MOST_HELD = 2**18
+"""Numbers of an array that is worked on at once: as many as stay in a processor's cache."""
 
 Moments = Iterable[tuple[np.ndarray, np.ndarray]]
 """Mean and variance of relevance, (draws, items) each, some items after the others."""
@@ -215,16 +215,17 @@ class Chained:
         centre = mean.mean(axis=0, keepdims=True, dtype=np.float64)
         for pages in self._blocks(len(mean)):
             items, factors, expected = self._of(pages, self.emission, mean)
-            _, _, by_clicks = self._of(pages, self.emission, np.broadcast_to(centre, mean.shape))
+            same = np.broadcast_to(centre, mean.shape)
+            _, _, by_clicks = self._of(pages, self.emission, same, slopes=False)
             own_mean, own_variance = (
                 each[:, items].astype(np.float64) for each in (mean, variance)
             )
             yield Part(items, factors, own_mean, own_variance, expected, by_clicks)
 
     def _of(
-        self, pages: np.ndarray, emission: Emission, relevance: np.ndarray
+        self, pages: np.ndarray, emission: Emission, relevance: np.ndarray, *, slopes: bool = True
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Items of some pages, their factors, and the expected values of the pages.
+        """Items of some pages, their factors (if asked), and the expected values of the pages.
 
         Returns:
             (items,), (draws, outputs, items) and (draws, outputs).
@@ -243,14 +244,19 @@ class Chained:
         expected = np.zeros((draws, self.outputs))
         for number, measure in enumerate(self.measures):
             weight = np.where(shown, measure.weight(self.slots)[at], 0)
-            if measure.biased:
+            if measure.biased and slopes:
                 value, slope = value_and_slope(self.states, emission, given, zeta, weight)
+            elif measure.biased:
+                value = (click_chances(self.states, emission, given, zeta) * weight).sum(axis=2)
+                slope = np.zeros(zeta.shape)
             else:
                 slope = np.broadcast_to(weight, zeta.shape)
                 value = (weight * zeta).sum(axis=2)
             for r in range(rankers):
                 own, output = ranker == r, number * rankers + r
                 expected[:, output] = value[:, own].sum(axis=1)
+                if not slopes:
+                    continue
                 page, place_on = np.nonzero(own[:, None] & shown)
                 by_slot = sparse.csr_array(
                     (np.ones(len(page)), (np.arange(len(page)), index[page, place_on])),

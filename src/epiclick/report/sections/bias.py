@@ -43,6 +43,7 @@ def bias_section(report: Report) -> str:
         paragraph(KINDS[found.intervals].format(level=f"{found.level:.0%}")),
         f'<div class="charts">{charts}</div>',
         few_of(len(found.rows), found.contexts),
+        _by_history(found),
         _checks(found),
     )
 
@@ -119,13 +120,38 @@ def _values(found: Bias, values: list[tuple[float, float, float]]) -> Layer:
     )
 
 
+def _by_history(found: Bias) -> str:
+    """All contexts, where what happened above on a page matters."""
+    if not found.by_history:
+        return ""
+    columns = [found.history, "looked at", f"{found.level:.0%} interval"]
+    has_truth = not all(math.isnan(row.truth) for row in found.by_history)
+    rows = (
+        (
+            row.label,
+            percent(row.relative),
+            "at its bound" if row.is_at_bound else interval(row.relative_low, row.relative_high),
+            *((percent(row.truth),) if has_truth else ()),
+        )
+        for row in found.by_history
+    )
+    words = paragraph(
+        f"By this {found.model}, how much a place is looked at depends on what was clicked above "
+        "it (0: nothing yet). The charts average over the pages of the log; here is each case."
+    )
+    return words + folded(
+        f"Looked at, by {found.history}",
+        table((*columns, *(("truth",) if has_truth else ())), rows),
+    )
+
+
 def _checks(found: Bias) -> str:
     """What the checks of data and fit say, in words."""
     ratio = found.fit_ratio
     fit = "Too few items were shown often enough to check whether clicks vary as the model says."
     if ratio is not None:
         fit = (
-            f"Fit check: clicks vary {ratio:.2f} times as much as a position-based model says; 1 "
+            f"Fit check: clicks vary {ratio:.2f} times as much as a {found.model} says; 1 "
             "is a perfect fit, above 1.5 it is poor."
         )
     warned = "".join(f"<p><b>Warning:</b> {escape(each)}.</p>" for each in found.warnings)
