@@ -17,7 +17,7 @@ def fit(click_model: str, positions: int) -> dict[str, float]:
     import warnings
 
     import epiclick as ec
-    from epiclick.pbm import EPISTEMIC
+    from epiclick.api import EPISTEMIC
 
     warnings.simplefilter("ignore", ec.InputWarning)
     theta = tuple(round(0.95**k, 4) for k in range(positions))

@@ -11,7 +11,7 @@ from typing import Any
 
 import epiclick as ec
 from epiclick.data.counts import ClickCounts
-from epiclick.fitting import fit_pbm
+from epiclick.fitting import fit_model
 from epiclick.posterior.position import find_posterior
 from epiclick.training.pairset import PairSet
 
@@ -34,7 +34,7 @@ def measure(counts: ClickCounts) -> dict[str, float | None]:
     plan = replace(ec.EpistemicPBM()._plan(counts), posterior=None)
     found: dict[str, float | None] = {"pairs": len(counts)}
     for name in ("first", "again"):
-        fit, fitted = timed(lambda: fit_pbm(plan, counts, progress=False))
+        fit, fitted = timed(lambda: fit_model(plan, counts, progress=False))
         pairs = PairSet.of(counts, fitted.features.scaler, plan.training.batch_size)
         step, (_, posterior) = timed(
             lambda f=fitted, p=pairs: find_posterior(p, f.parameters, f.anchor)

@@ -63,7 +63,7 @@ def predicted(
 ) -> np.ndarray:
     """(test rows,) click probabilities of a model of ours."""
     import epiclick as ec
-    from epiclick.pbm import EPISTEMIC
+    from epiclick.api import EPISTEMIC
 
     logs = [each.drop(columns="last_click") for each in (train, test)]
     counts, held_out = (ec.read_log(log, click_model=name) for log in logs)

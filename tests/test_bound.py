@@ -12,7 +12,7 @@ from scipy.special import logit
 import epiclick as ec
 from epiclick.evaluation.checks import check_fit
 from epiclick.evaluation.randomised import compare_randomised
-from epiclick.models.fitted import FittedPBM
+from epiclick.models.fitted import FittedModel
 from epiclick.models.soundness import check_sound
 from epiclick.posterior.at_bound import contexts_at_bound
 from epiclick.posterior.known_bias import read_known_bias
@@ -96,7 +96,7 @@ def test_the_warning_names_the_anchor_to_choose(pressed: ec.EpistemicPBM) -> Non
     assert len(checks["posterior"]["by_position"]) == 4
 
 
-def with_bias(model: ec.EpistemicPBM, desktop: float, sd: float) -> FittedPBM:
+def with_bias(model: ec.EpistemicPBM, desktop: float, sd: float) -> FittedModel:
     """The model with another bias at desktop's first position: its mean, and sd of its logit."""
     fitted = model.fitted_
     mean, robust = fitted.posterior.mean.copy(), fitted.posterior.robust.copy()

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from epiclick import InputError, LogOptions
+from epiclick.api import EpistemicPBM
 from epiclick.click_models.registry import click_model
 from epiclick.comparison.compare import compare
 from epiclick.comparison.items import Items, moments_of
@@ -24,12 +25,11 @@ from epiclick.data.readers import count_log
 from epiclick.evaluation.baselines import kept_rates, rate_by_context
 from epiclick.evaluation.clicks import score_clicks
 from epiclick.evaluation.randomised import compare_randomised
-from epiclick.models.fitted import FittedPBM, QuerySets, TrainingSummary, given_of, history_of
+from epiclick.models.fitted import FittedModel, QuerySets, TrainingSummary, given_of, history_of
 from epiclick.models.parameters import Parameters
 from epiclick.models.position import PointLookup
 from epiclick.models.prediction import contexts_of, given_contexts_of, relevance_of
 from epiclick.models.soundness import check_sound
-from epiclick.pbm import EpistemicPBM
 from epiclick.posterior.anchor import _clearly_larger, resolve_anchor
 from epiclick.posterior.density import Density, Emitter
 from epiclick.posterior.prior import Prior
@@ -73,7 +73,7 @@ def both(logs):
     return tuple(count_log(log, UBM)[0] for log in logs)
 
 
-def model_of(counts: ClickCounts, seed=3) -> FittedPBM:
+def model_of(counts: ClickCounts, seed=3) -> FittedModel:
     """A model without features whose relevance depends on exposure, by a ubm."""
     model = click_model(counts.options.click_model)
     contexts = model.complete(counts.contexts)
@@ -83,7 +83,7 @@ def model_of(counts: ClickCounts, seed=3) -> FittedPBM:
     rates = {name: rng.integers(1, 99, len(contexts)).tolist() for name in ("displays", "clicks")}
     summary = TrainingSummary(0, 0, 0, 0, 0, 0.0, 0.0, pd.DataFrame(), {"by_context": rates})
     layer = (rng.normal(size=(given, 2)).astype(np.float32), np.zeros(2, np.float32))
-    return FittedPBM(
+    return FittedModel(
         kind="EpistemicPBM",
         settings={},
         parameters=Parameters((layer,), PointLookup(rng.normal(size=len(contexts)))),

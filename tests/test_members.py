@@ -9,7 +9,7 @@ import pytest
 
 import epiclick as ec
 from epiclick.errors import InputError
-from epiclick.fitting import fit_pbm
+from epiclick.fitting import fit_model
 from epiclick.models.parameters import Parameters
 from epiclick.plans import pointwise_plan
 from epiclick.training.batches import Shapes
@@ -101,9 +101,9 @@ def test_a_fit_in_given_shapes_is_the_same(model: ec.PointwisePBM, counts: ec.Cl
     train, valid = counts.split(0.8, 0.2, by="query", seed=0)
     shapes = Shapes.common([train], 8), Shapes.common([valid], 3)
     wide = tuple(Shapes(each.batches, tuple(n + 4 for n in each.capacity)) for each in shapes)
-    fitted = fit_pbm(replace(plan, shapes=wide), counts, progress=False)
+    fitted = fit_model(replace(plan, shapes=wide), counts, progress=False)
     for one, other in zip(fitted.members, model.fitted_.members, strict=True):
         np.testing.assert_allclose(flat(one), flat(other), rtol=1e-4, atol=1e-5)
     small = tuple(Shapes(each.batches, (0,) * 9) for each in shapes)
     with pytest.raises(InputError, match=r"Shapes\.common"):
-        fit_pbm(replace(plan, shapes=small), counts, progress=False)
+        fit_model(replace(plan, shapes=small), counts, progress=False)

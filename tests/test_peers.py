@@ -59,14 +59,14 @@ def test_features_without_a_peer_that_works(peers: ModuleType, tmp_path: Path) -
     python = broken / "bin" / "python"
     python.write_text("#!/bin/sh\necho 'no module of that name' >&2\nexit 1\n")
     python.chmod(0o755)
-    sides = ["clax PositionBasedModel", "epiclick PointwisePBM"]
+    sides = ["clax BaseModel", "epiclick PointwisePBM"]
     result = printed("features", "--envs", str(tmp_path), "--epochs", "30", "--sides", *sides)
     assert "ids" not in result
     told = result["features"]
     assert told["log"]["training_displays"] == 3 * told["log"]["training_pages"]
     assert list(told["sides"]) == ["epiclick PointwisePBM"]
     check_fit(told["sides"]["epiclick PointwisePBM"], told["truth"])
-    assert told["missing"]["clax PositionBasedModel"] == "failed: no module of that name"
+    assert told["missing"]["clax BaseModel"] == "failed: no module of that name"
     assert told["missing"]["lightgbm lambdarank"] == "left out by --sides"
     assert {"obp", "ultra"} < set(told["missing"])
 

@@ -11,6 +11,10 @@ from typing import TYPE_CHECKING, Any
 from epiclick.click_models.registry import HOMES
 
 if TYPE_CHECKING:
+    from epiclick.api import EpistemicPBM as EpistemicPBM
+    from epiclick.api import EpistemicUBM as EpistemicUBM
+    from epiclick.api import PointwisePBM as PointwisePBM
+    from epiclick.api import load as load
     from epiclick.beta import Beta as Beta
     from epiclick.comparison.compare import compare as compare
     from epiclick.data.counts import ClickCounts as ClickCounts
@@ -22,10 +26,6 @@ if TYPE_CHECKING:
     from epiclick.data.readers import read_log as read_log
     from epiclick.errors import InputError as InputError
     from epiclick.errors import InputWarning as InputWarning
-    from epiclick.pbm import EpistemicPBM as EpistemicPBM
-    from epiclick.pbm import EpistemicUBM as EpistemicUBM
-    from epiclick.pbm import PointwisePBM as PointwisePBM
-    from epiclick.pbm import load as load
     from epiclick.simulate.world import World as World
     from epiclick.simulate.world import simulate as simulate
 
@@ -41,9 +41,9 @@ _HOME = {
     "read_log": "epiclick.data.readers",
     "InputError": "epiclick.errors",
     "InputWarning": "epiclick.errors",
-    **{home.public: "epiclick.pbm" for home in HOMES.values()},
-    "PointwisePBM": "epiclick.pbm",
-    "load": "epiclick.pbm",
+    **{home.public: "epiclick.api" for home in HOMES.values()},
+    "PointwisePBM": "epiclick.api",
+    "load": "epiclick.api",
     "World": "epiclick.simulate.world",
     "simulate": "epiclick.simulate.world",
 }

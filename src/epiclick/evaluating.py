@@ -14,7 +14,7 @@ from epiclick.evaluation.baselines import BASELINES, kept_rates
 from epiclick.evaluation.clicks import ClickScores, score_clicks
 from epiclick.evaluation.fit_check import FitCheck, chi2_per_df
 from epiclick.evaluation.joint import JointScores, joint_log_likelihood
-from epiclick.models.fitted import FittedPBM
+from epiclick.models.fitted import FittedModel
 from epiclick.models.prediction import (
     bias_at,
     click_probabilities,
@@ -57,7 +57,7 @@ class Evaluation:
 
 
 def evaluate(
-    fitted: FittedPBM,
+    fitted: FittedModel,
     counts: ClickCounts,
     *,
     pages: PageWeights | None = None,
@@ -90,13 +90,13 @@ def evaluate(
     )
 
 
-def _part_scores(fitted: FittedPBM, counts: ClickCounts) -> ClickScores:
+def _part_scores(fitted: FittedModel, counts: ClickCounts) -> ClickScores:
     probability = click_probabilities(fitted, counts)
     pair = _joint(fitted, counts, probability).pair / len(counts)
     return score_clicks(counts, probability, pair_log_likelihood=pair)
 
 
-def _joint(fitted: FittedPBM, counts: ClickCounts, probability: np.ndarray) -> JointScores:
+def _joint(fitted: FittedModel, counts: ClickCounts, probability: np.ndarray) -> JointScores:
     """Joint log-likelihoods; displays are independent for a model without uncertainty."""
     if not fitted.relevance_head.has_uncertainty:
         total = score_clicks(counts, probability).display_log_likelihood * counts.total_displays
@@ -105,7 +105,7 @@ def _joint(fitted: FittedPBM, counts: ClickCounts, probability: np.ndarray) -> J
     return joint_log_likelihood(counts, emission, *relevance_before(fitted, counts))
 
 
-def _by_queries(fitted: FittedPBM, counts: ClickCounts) -> Iterator[tuple[str, ClickCounts]]:
+def _by_queries(fitted: FittedModel, counts: ClickCounts) -> Iterator[tuple[str, ClickCounts]]:
     """The pairs of the log by what the model has seen of their queries."""
     train, held_out = (
         is_among("query_id", counts.query_id, queries)
@@ -118,7 +118,7 @@ def _by_queries(fitted: FittedPBM, counts: ClickCounts) -> Iterator[tuple[str, C
 
 
 def _baselines(
-    fitted: FittedPBM, counts: ClickCounts, pages: PageWeights | None, train: ClickCounts | None
+    fitted: FittedModel, counts: ClickCounts, pages: PageWeights | None, train: ClickCounts | None
 ) -> Iterator[tuple[str, ClickScores]]:
     if train is not None:
         for name, rule in BASELINES.items():

@@ -17,7 +17,7 @@ from epiclick.data.matching import is_among, locate_rows
 from epiclick.data.scaler import FeatureScaler
 from epiclick.errors import InputError, InputWarning
 from epiclick.evaluation.checks import check_fit
-from epiclick.models.fitted import FeatureSpec, FittedPBM, Items, QuerySets, TrainingSummary
+from epiclick.models.fitted import FeatureSpec, FittedModel, Items, QuerySets, TrainingSummary
 from epiclick.models.kinds import ThetaPosterior
 from epiclick.models.parameters import Parameters
 from epiclick.models.position import Lookup, PointLookup, init_betas
@@ -85,17 +85,17 @@ class Plan:
     click_model: str = "pbm"
 
 
-def fit_pbm(
+def fit_model(
     plan: Plan,
     counts: ClickCounts,
     valid: ClickCounts | None = None,
     *,
     randomised: ClickCounts | None = None,
-    init: FittedPBM | None = None,
+    init: FittedModel | None = None,
     checkpoint: Path | None = None,
     resume: bool = False,
     progress: bool = True,
-) -> FittedPBM:
+) -> FittedModel:
     """Train on counts and gather all that a model keeps.
 
     Args:
@@ -234,7 +234,9 @@ def pairs_per_batch(plan: Plan, pairs: int) -> int:
     return min(plan.training.batch_size, -(-pairs // LEAST_STEPS))
 
 
-def _starts(plan: Plan, train: ClickCounts, width: int, init: FittedPBM | None) -> list[Parameters]:
+def _starts(
+    plan: Plan, train: ClickCounts, width: int, init: FittedModel | None
+) -> list[Parameters]:
     """First parameters of the model's own network, then of the members of an ensemble.
 
     Members start from those of another model if it has as many, else by themselves.
@@ -285,7 +287,7 @@ def _gather(
     state: State,
     trained: Sequence[Parameters],
     scaler: FeatureScaler | None,
-) -> FittedPBM:
+) -> FittedModel:
     """What training leaves behind."""
     history = pd.DataFrame([row.record() for row in state.history])
     best = state.history[state.best_epoch - 1]
@@ -303,7 +305,7 @@ def _gather(
         history=history,
     )
     distinct = [None if c is None else c.query_id.unique() for c in (train, held_out)]
-    return FittedPBM(
+    return FittedModel(
         kind=plan.kind,
         head=plan.head,
         settings=plan.settings,
@@ -322,14 +324,14 @@ def _gather(
     )
 
 
-def _items(fitted: FittedPBM, counts: ClickCounts, level: float) -> Items | None:
+def _items(fitted: FittedModel, counts: ClickCounts, level: float) -> Items | None:
     """Relevance of all pairs of the log given their clicks, for a model without features."""
     if fitted.features is not None:
         return None
     return known_items(fitted, counts, level)
 
 
-def _digest(counts: ClickCounts, valid: ClickCounts | None, init: FittedPBM | None) -> str:
+def _digest(counts: ClickCounts, valid: ClickCounts | None, init: FittedModel | None) -> str:
     """A digest of all data that a run depends on."""
     parts = [digest_counts(each) for each in (counts, valid) if each is not None]
     if init is not None:

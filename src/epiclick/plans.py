@@ -21,7 +21,7 @@ from epiclick.training.objective import EpistemicObjective, PointwiseObjective
 from epiclick.training.settings import TrainingSettings
 
 if TYPE_CHECKING:
-    from epiclick.pbm import EpistemicModel, PointwisePBM
+    from epiclick.api import EpistemicModel, PointwisePBM
 
 EPOCHS = 50
 EPOCHS_WITHOUT_FEATURES = 300

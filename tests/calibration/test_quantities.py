@@ -8,6 +8,7 @@ import pytest
 from scipy.special import expit
 from scipy.stats import norm
 
+from epiclick.api import EpistemicPBM
 from epiclick.calibration.answers import LEVELS, QUANTITIES, VALUES
 from epiclick.calibration.families import Family
 from epiclick.calibration.padded import fit_padded
@@ -16,7 +17,6 @@ from epiclick.calibration.worlds import Case, display_probability, display_rows,
 from epiclick.click_models.pbm import PositionBased
 from epiclick.data.features import FeatureTable
 from epiclick.models.uncertainty import ParameterPosterior, to_vector, without_uncertainty
-from epiclick.pbm import EpistemicPBM
 
 SMALL = {"hidden": (6,), "epochs": 3, "seed": 5}
 

@@ -110,7 +110,7 @@ def test_a_bad_place_is_refused_before_any_work(
     shop: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("epiclick.pbm.load_model", lambda _: pytest.fail("work was done"))
+    monkeypatch.setattr("epiclick.api.load_model", lambda _: pytest.fail("work was done"))
     monkeypatch.setattr(package, "simulate", lambda **_: pytest.fail("work was done"))
     before = sorted(shop.rglob("*"))
     *call, out = typed[verb]

@@ -16,12 +16,12 @@ import pyarrow as pa
 import pytest
 from safetensors import safe_open
 
+from epiclick.api import EpistemicPBM, EstimatorName, PointwisePBM, load
 from epiclick.cli.fit_model import Estimator, parse_anchor
 from epiclick.cli.fit_output import print_fit
 from epiclick.data.counts import ClickCounts
 from epiclick.data.readers import read_log
 from epiclick.errors import InputError
-from epiclick.pbm import EpistemicPBM, EstimatorName, PointwisePBM, load
 from epiclick.plans import EPOCHS, EPOCHS_TO_MODE
 
 from .conftest import TRAINING, Done, epiclick

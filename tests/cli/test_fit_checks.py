@@ -5,9 +5,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from epiclick.api import load
 from epiclick.cli.fit_output import print_fit
 from epiclick.data.readers import read_log
-from epiclick.pbm import load
 
 from .conftest import TRAINING, Done, epiclick
 

@@ -6,10 +6,10 @@ from unittest import mock
 import pandas as pd
 import pytest
 
+from epiclick.api import EpistemicPBM, load
 from epiclick.cli.log_options import NOTHING_GIVEN
 from epiclick.data.log import LogOptions
 from epiclick.data.readers import read_log
-from epiclick.pbm import EpistemicPBM, load
 
 from .conftest import TRAINING, Done, epiclick
 

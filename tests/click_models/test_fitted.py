@@ -13,11 +13,11 @@ import pytest
 from scipy import special, stats
 
 import epiclick as ec
+from epiclick.api import EPISTEMIC, EpistemicModel
 from epiclick.click_models.registry import CLICK_MODELS
 from epiclick.evaluating import evaluate
 from epiclick.evaluation.backtest import backtest
 from epiclick.models.fitted import given_of
-from epiclick.pbm import EPISTEMIC, EpistemicModel
 from epiclick.simulate.clicks import USERS
 from epiclick.simulate.examination import examination_at
 

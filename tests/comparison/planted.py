@@ -13,7 +13,7 @@ from epiclick.click_models.pbm import PositionBased
 from epiclick.comparison.slots import Slots
 from epiclick.data.log import LogOptions
 from epiclick.data.scaler import FeatureScaler
-from epiclick.models.fitted import FeatureSpec, FittedPBM, QuerySets, TrainingSummary
+from epiclick.models.fitted import FeatureSpec, FittedModel, QuerySets, TrainingSummary
 from epiclick.models.parameters import Parameters
 from epiclick.models.position import PointLookup
 from epiclick.models.uncertainty import ParameterPosterior, from_vector, to_vector
@@ -31,7 +31,7 @@ def planted(
     features: bool = True,
     devices: bool = False,
     theta: np.ndarray = THETA,
-) -> FittedPBM:
+) -> FittedModel:
     """A model of known relevance; bias and all means together are as unsure, in logits, as told."""
     position = np.tile(np.arange(1, len(theta) + 1), len(DEVICES) if devices else 1)
     contexts = {"position": position}
@@ -48,7 +48,7 @@ def planted(
         layer = (np.zeros((len(theta), 2)), np.array([logit(MEAN), np.log(np.expm1(NU - 1))]))
         spec = None
     nobody = pa.array([], pa.int64())
-    made = FittedPBM(
+    made = FittedModel(
         kind="EpistemicPBM",
         head="id_beta" if spec is None else "network_beta",
         settings={},
@@ -72,14 +72,14 @@ def planted(
     )
 
 
-def model_of(fitted: FittedPBM, level: float = 0.9) -> ec.EpistemicPBM:
+def model_of(fitted: FittedModel, level: float = 0.9) -> ec.EpistemicPBM:
     """The model as users hold it."""
     model = ec.EpistemicPBM(level=level)
     model.fitted_ = fitted
     return model
 
 
-def theta_by(fitted: FittedPBM, draw: Parameters) -> np.ndarray:
+def theta_by(fitted: FittedModel, draw: Parameters) -> np.ndarray:
     """Position bias of a draw."""
     theta = expit(np.asarray(draw.position.logit))
     theta[fitted.anchor] = 1

@@ -10,7 +10,7 @@ from scipy.special import logit
 
 from epiclick.comparison.checks import Check, backtest_check, model_checks, unseen_check
 from epiclick.comparison.result import Comparison
-from epiclick.models.fitted import FittedPBM, QuerySets
+from epiclick.models.fitted import FittedModel, QuerySets
 from epiclick.models.position import BetaLookup, PointLookup
 
 from .planted import planted
@@ -111,7 +111,7 @@ def test_several_checks_are_all_named() -> None:
     assert more.startswith("do not choose new yet")
 
 
-def checked(fitted: FittedPBM, **checks: Any) -> list[str]:
+def checked(fitted: FittedModel, **checks: Any) -> list[str]:
     """Names of the checks that fail if a fit has found these."""
     training = replace(fitted.training, checks=checks)
     return [check.name for check in model_checks(replace(fitted, training=training))]

@@ -11,7 +11,7 @@ import epiclick as ec
 from epiclick.comparison import items as module
 from epiclick.comparison.items import Items, items_of, moments_of
 from epiclick.errors import InputError
-from epiclick.models.fitted import FittedPBM
+from epiclick.models.fitted import FittedModel
 from epiclick.models.fitted import Items as Kept
 from epiclick.models.parameters import Parameters
 from epiclick.models.position import PointLookup
@@ -85,7 +85,7 @@ def slots() -> tuple[np.ndarray, np.ndarray]:
 
 
 def found(
-    fitted: FittedPBM, slots: tuple[np.ndarray, ...], table=None, counts=None
+    fitted: FittedModel, slots: tuple[np.ndarray, ...], table=None, counts=None
 ) -> tuple[Items, tuple[np.ndarray, np.ndarray]]:
     """The items and their moments, (draws, items)."""
     items = items_of(fitted, *(pa.array(each) for each in slots), table, counts)
@@ -96,7 +96,7 @@ def found(
     return items, (mean, variance)
 
 
-def keys_of(items: Items, fitted: FittedPBM) -> list[tuple[int, int] | None]:
+def keys_of(items: Items, fitted: FittedModel) -> list[tuple[int, int] | None]:
     """(query, doc) of every item in its place; None for those of which nothing is known."""
     known: list[tuple[int, int] | None] = []
     if items.counts is not None:

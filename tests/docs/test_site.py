@@ -38,7 +38,7 @@ def test_the_reference_explains_every_public_name(site: Path) -> None:
     page = (site / "reference" / "index.html").read_text()
     for name, home in epiclick._HOME.items():
         assert f'id="{home}.{name}"' in page, name
-    assert "epiclick.pbm.EpistemicPBM.position_bias" in page  # inherited
+    assert "epiclick.api.EpistemicPBM.position_bias" in page  # inherited
     assert "::: " not in page
 
 

@@ -19,7 +19,7 @@ from epiclick.data.scaler import FeatureScaler
 from epiclick.errors import InputError
 from epiclick.evaluation import prediction_error
 from epiclick.evaluation.backtest import Backtest, backtest, backtests
-from epiclick.models.fitted import FeatureSpec, FittedPBM, Items, QuerySets, TrainingSummary
+from epiclick.models.fitted import FeatureSpec, FittedModel, Items, QuerySets, TrainingSummary
 from epiclick.models.parameters import Parameters
 from epiclick.models.position import PointLookup
 from epiclick.models.prediction import click_probabilities
@@ -54,12 +54,14 @@ def shown(world: ec.World) -> ec.ClickCounts:
     return ec.read_log(world.log, features=table)
 
 
-def planted(theta: np.ndarray = THETA, *, theta_sd: float = 0.0, mean_sd: float = 0.0) -> FittedPBM:
+def planted(
+    theta: np.ndarray = THETA, *, theta_sd: float = 0.0, mean_sd: float = 0.0
+) -> FittedModel:
     """A model that knows the world: its network hands features on, parameters as unsure as told."""
     layer = (WIDEST * np.eye(2), np.zeros(2))
     bias = PointLookup(logit(np.clip(theta, None, 1 - 1e-9)))
     nobody = pa.array([], pa.int64())
-    made = FittedPBM(
+    made = FittedModel(
         kind="EpistemicPBM",
         head="network_beta",
         settings={},
@@ -89,7 +91,7 @@ def relevance_by(parameters: Parameters, world: ec.World) -> tuple[np.ndarray, n
 def logs(
     world: ec.World,
     shown: ec.ClickCounts,
-    model: FittedPBM,
+    model: FittedModel,
     *,
     times: int = LOGS,
     between: float = 0.0,

@@ -12,7 +12,7 @@ from epiclick.click_models.pbm import PositionBased
 from epiclick.data.counts import ClickCounts
 from epiclick.data.log import LogOptions
 from epiclick.evaluation.randomised import FEWEST_CLICKS, compare_randomised, mantel_haenszel
-from epiclick.models.fitted import FittedPBM, QuerySets, TrainingSummary
+from epiclick.models.fitted import FittedModel, QuerySets, TrainingSummary
 from epiclick.models.parameters import Parameters
 from epiclick.models.position import PointLookup
 from epiclick.models.uncertainty import ParameterPosterior
@@ -39,7 +39,7 @@ def pages(queries: int, length: Callable[[int], int], *, seed: int = 0) -> Click
 
 def fitted(
     theta: np.ndarray, sd: float = 0.05, anchor: int | None = 0, contexts: pa.Table | None = None
-) -> FittedPBM:
+) -> FittedModel:
     """A model that has learned this bias, each logit with this standard deviation."""
     with np.errstate(divide="ignore"):
         logit = np.minimum(np.log(theta) - np.log1p(-theta), 30)
@@ -48,7 +48,7 @@ def fitted(
     vector = np.concatenate([logit[free], np.zeros(4)])
     spread = np.diag([sd**2] * len(free) + [1.0] * 4)
     nobody = pa.array([], pa.int64())
-    return FittedPBM(
+    return FittedModel(
         kind="EpistemicPBM",
         head="id_beta",
         settings={},

@@ -17,7 +17,7 @@ from epiclick.click_models.pbm import PositionBased
 from epiclick.data.log import LogOptions
 from epiclick.data.scaler import FeatureScaler
 from epiclick.errors import InputError
-from epiclick.models.fitted import FeatureSpec, FittedPBM, Items, QuerySets, TrainingSummary
+from epiclick.models.fitted import FeatureSpec, FittedModel, Items, QuerySets, TrainingSummary
 from epiclick.models.parameters import Parameters
 from epiclick.models.position import BetaLookup, PointLookup
 from epiclick.models.storage import load_model, save_model
@@ -40,12 +40,12 @@ def history(validation: list[float | None]) -> pd.DataFrame:
     return pd.DataFrame([{**row, "seconds": 0.1 * (i + 1)} for i, row in enumerate(rows)])
 
 
-def with_features() -> FittedPBM:
+def with_features() -> FittedModel:
     """Features, integer ids, Betas for positions, two context columns."""
     rng = np.random.default_rng(1)
     scaler = FeatureScaler(rng.normal(size=3) / 3, rng.gamma(1.0, size=3))
     lookup = BetaLookup(rng.normal(size=4), rng.normal(size=4))
-    return FittedPBM(
+    return FittedModel(
         kind="EpistemicPBM",
         head="network_beta",
         settings={"hidden": (5, 4), "learning_rate": 0.1 + 0.2, "anchor": None, "baseline": True},
@@ -75,7 +75,7 @@ def with_features() -> FittedPBM:
     )
 
 
-def without_features() -> FittedPBM:
+def without_features() -> FittedModel:
     """No features, ids as text, points for positions, relevance of the items."""
     rng = np.random.default_rng(2)
     weight = rng.normal(size=(3, 2)).astype(np.float32)  # (contexts, 2)
@@ -103,7 +103,7 @@ def without_features() -> FittedPBM:
     )
 
 
-def pointwise() -> FittedPBM:
+def pointwise() -> FittedModel:
     """One number for each relevance; nothing trained yet."""
     rng = np.random.default_rng(3)
     return replace(
@@ -116,7 +116,7 @@ def pointwise() -> FittedPBM:
     )
 
 
-def with_posterior() -> FittedPBM:
+def with_posterior() -> FittedModel:
     """An anchor, and a last layer in float64 above a body in float32; samples by chains."""
     rng = np.random.default_rng(4)
     own = Parameters(init_mlp(rng, (3, 5, 4, 2)), PointLookup(rng.normal(size=4)))
@@ -138,7 +138,7 @@ def with_posterior() -> FittedPBM:
     )
 
 
-def with_members() -> FittedPBM:
+def with_members() -> FittedModel:
     """Three members, and a posterior without samples on a free scale, of a model by ids."""
     rng = np.random.default_rng(5)
     model = without_features()
@@ -162,7 +162,7 @@ MODELS = [with_features, without_features, pointwise, with_posterior, with_membe
 each_model = pytest.mark.parametrize("make", MODELS, ids=lambda make: make.__name__)
 
 
-def assert_same(first: FittedPBM, second: FittedPBM) -> None:
+def assert_same(first: FittedModel, second: FittedModel) -> None:
     """Equal to the last bit, types included."""
     for name in ("kind", "head", "click_model", "settings", "anchor", "options"):
         assert getattr(first, name) == getattr(second, name)

@@ -10,7 +10,7 @@ import epiclick as ec
 from epiclick.click_models.pbm import PositionBased
 from epiclick.data.log import LogOptions
 from epiclick.data.scaler import FeatureScaler
-from epiclick.models.fitted import FeatureSpec, FittedPBM, QuerySets, TrainingSummary
+from epiclick.models.fitted import FeatureSpec, FittedModel, QuerySets, TrainingSummary
 from epiclick.models.kinds import head_of
 from epiclick.models.parameters import Parameters
 from epiclick.models.position import BetaLookup, PointLookup
@@ -23,7 +23,7 @@ POSITIONS, FEATURES = 4, 3
 LOGITS = np.array([9.0, 0.5, -0.5, -1.0])  # of position bias; the first is the anchor
 
 
-def by_features(spread: float = 0.3, *, kind: str = "EpistemicPBM") -> FittedPBM:
+def by_features(spread: float = 0.3, *, kind: str = "EpistemicPBM") -> FittedModel:
     """A network of two layers; `spread` is the standard deviation of all its parameters."""
     rng = np.random.default_rng(1)
     outputs = 2 if kind == "EpistemicPBM" else 1
@@ -37,7 +37,7 @@ def by_features(spread: float = 0.3, *, kind: str = "EpistemicPBM") -> FittedPBM
     return made if kind == "PointwisePBM" else _uncertain(made, spread)
 
 
-def by_ids(spread: float = 0.3) -> FittedPBM:
+def by_ids(spread: float = 0.3) -> FittedModel:
     """A model without features, of one layer."""
     rng = np.random.default_rng(2)
     layer = (rng.normal(0, 0.5, (POSITIONS, 2)).astype(np.float32), np.array([-0.5, 1.0]))
@@ -46,7 +46,7 @@ def by_ids(spread: float = 0.3) -> FittedPBM:
     )
 
 
-def with_members(fitted: FittedPBM, count: int = 5) -> FittedPBM:
+def with_members(fitted: FittedModel, count: int = 5) -> FittedModel:
     """An ensemble of networks with nothing in common."""
     rng = np.random.default_rng(3)
     sizes = (FEATURES, 6, len(fitted.parameters.layers[-1][1]))
@@ -57,7 +57,7 @@ def with_members(fitted: FittedPBM, count: int = 5) -> FittedPBM:
     return replace(fitted, members=members)
 
 
-def with_bias_betas(fitted: FittedPBM) -> FittedPBM:
+def with_bias_betas(fitted: FittedModel) -> FittedModel:
     """As the paper's estimators leave it: a Beta for every position."""
     lookup = BetaLookup(LOGITS, np.full(POSITIONS, 20.0))
     return replace(
@@ -65,7 +65,7 @@ def with_bias_betas(fitted: FittedPBM) -> FittedPBM:
     )
 
 
-def model_of(fitted: FittedPBM, level: float = 0.9) -> ec.EpistemicPBM | ec.PointwisePBM:
+def model_of(fitted: FittedModel, level: float = 0.9) -> ec.EpistemicPBM | ec.PointwisePBM:
     """The model as users hold it."""
     model = getattr(ec, fitted.kind)(level=level)
     model.fitted_ = fitted
@@ -107,7 +107,7 @@ def counts_of(table: ec.FeatureTable, displays: np.ndarray, clicks: np.ndarray) 
 
 
 def betas_by(
-    fitted: FittedPBM, draw: Parameters, x: np.ndarray, smooth: bool = True
+    fitted: FittedModel, draw: Parameters, x: np.ndarray, smooth: bool = True
 ) -> tuple[np.ndarray, np.ndarray]:
     """alpha and beta of each row of features, scaled and taken by the network in float64."""
     if fitted.features is not None:
@@ -119,7 +119,7 @@ def betas_by(
     return expit(raw[:, 0]) * nu, expit(-raw[:, 0]) * nu
 
 
-def theta_by(fitted: FittedPBM, draw: Parameters) -> np.ndarray:
+def theta_by(fitted: FittedModel, draw: Parameters) -> np.ndarray:
     """Position bias of a draw."""
     theta = expit(np.asarray(draw.position.logit))
     if fitted.anchor is not None:
@@ -127,7 +127,7 @@ def theta_by(fitted: FittedPBM, draw: Parameters) -> np.ndarray:
     return theta
 
 
-def _uncertain(fitted: FittedPBM, spread: float) -> FittedPBM:
+def _uncertain(fitted: FittedModel, spread: float) -> FittedModel:
     mode = to_vector(fitted.parameters, PositionBased(), fitted.anchor)
     covariance = spread**2 * np.eye(len(mode))
     return replace(
@@ -137,9 +137,9 @@ def _uncertain(fitted: FittedPBM, spread: float) -> FittedPBM:
     )
 
 
-def _model(kind: str, own: Parameters, features: FeatureSpec | None) -> FittedPBM:
+def _model(kind: str, own: Parameters, features: FeatureSpec | None) -> FittedModel:
     nobody = pa.array([], pa.int64())
-    return FittedPBM(
+    return FittedModel(
         kind=kind,
         head=head_of(kind, with_features=features is not None),
         settings={},

@@ -12,7 +12,7 @@ import epiclick as ec
 from epiclick.click_models.pbm import PositionBased
 from epiclick.errors import InputError
 from epiclick.models.bias_table import position_bias_table
-from epiclick.models.fitted import FittedPBM
+from epiclick.models.fitted import FittedModel
 from epiclick.models.uncertainty import ParameterPosterior, to_vector
 
 from .hand_made import (
@@ -30,7 +30,7 @@ ANCHORED = [1.0] * len(NUMBERS)
 DRAWS = 400_000
 
 
-def correlated(anchor: int | None, scale: float = 1.0) -> FittedPBM:
+def correlated(anchor: int | None, scale: float = 1.0) -> FittedModel:
     """A posterior whose logits vary together, `bayes` half as wide as `robust`."""
     fitted = replace(by_ids(), anchor=anchor)
     mode = to_vector(fitted.parameters, PositionBased(), anchor)
@@ -42,7 +42,7 @@ def correlated(anchor: int | None, scale: float = 1.0) -> FittedPBM:
     return replace(fitted, posterior=posterior)
 
 
-def draws_of(fitted: FittedPBM, kind: str) -> np.ndarray:
+def draws_of(fitted: FittedModel, kind: str) -> np.ndarray:
     """(draws, positions) theta from the Gaussian of the logits."""
     assert fitted.posterior is not None
     rng = np.random.default_rng(1)

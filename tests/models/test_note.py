@@ -13,24 +13,24 @@ from safetensors.numpy import load
 from epiclick.data.damage import MALFORMED
 from epiclick.errors import InputError
 from epiclick.models.arrays import pack
-from epiclick.models.fitted import FittedPBM
+from epiclick.models.fitted import FittedModel
 from epiclick.models.note import describe, rebuild
 
 from .conftest import POSTERIOR, assert_same, each_model, put, with_features, with_posterior
 
 
-def written(model: FittedPBM) -> dict[str, Any]:
+def written(model: FittedModel) -> dict[str, Any]:
     """The note as it comes back from a file."""
     return json.loads(json.dumps(describe(model), allow_nan=False))
 
 
-def read(note: dict[str, Any], model: FittedPBM) -> FittedPBM:
+def read(note: dict[str, Any], model: FittedModel) -> FittedModel:
     posterior = None if model.posterior is None else load(pack(model)[POSTERIOR])
     return rebuild(note, model.parameters, model.queries, model.items, posterior, model.members)
 
 
 @each_model
-def test_a_note_makes_the_model_again(make: Callable[[], FittedPBM]) -> None:
+def test_a_note_makes_the_model_again(make: Callable[[], FittedModel]) -> None:
     assert_same(read(written(make()), make()), make())
 
 

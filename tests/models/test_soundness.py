@@ -10,7 +10,7 @@ import pytest
 
 from epiclick.data.scaler import FeatureScaler
 from epiclick.errors import InputError
-from epiclick.models.fitted import FeatureSpec, FittedPBM, QuerySets
+from epiclick.models.fitted import FeatureSpec, FittedModel, QuerySets
 from epiclick.models.parameters import Parameters, from_arrays, to_arrays
 from epiclick.models.position import BetaLookup, PointLookup
 from epiclick.models.soundness import check_sound
@@ -27,7 +27,7 @@ from .conftest import (
 F32 = np.float32
 
 
-def assert_unsound(model: FittedPBM, said: str) -> None:
+def assert_unsound(model: FittedModel, said: str) -> None:
     with pytest.raises(InputError, match=said) as caught:
         check_sound(model, "the model m", "Mend it.")
     assert str(caught.value).startswith("the model m cannot be used:")
@@ -35,7 +35,7 @@ def assert_unsound(model: FittedPBM, said: str) -> None:
 
 
 @each_model
-def test_sound_models_pass(make: Callable[[], FittedPBM]) -> None:
+def test_sound_models_pass(make: Callable[[], FittedModel]) -> None:
     check_sound(make(), "the model m", "Mend it.")
 
 

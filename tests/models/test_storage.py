@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from epiclick.errors import InputError
-from epiclick.models.fitted import FittedPBM, QuerySets
+from epiclick.models.fitted import FittedModel, QuerySets
 from epiclick.models.parameters import Parameters
 from epiclick.models.position import BetaLookup
 from epiclick.models.storage import check_replaceable, load_model, save_model
@@ -45,14 +45,14 @@ from .conftest import (
 
 
 @each_model
-def test_a_model_survives_saving(make: Callable[[], FittedPBM], tmp_path: Path) -> None:
+def test_a_model_survives_saving(make: Callable[[], FittedModel], tmp_path: Path) -> None:
     save_model(make(), tmp_path / "deep" / "model")
     assert_same(load_model(tmp_path / "deep" / "model"), make())
 
 
 @each_model
 def test_saving_what_was_loaded_gives_the_same_bytes(
-    make: Callable[[], FittedPBM], tmp_path: Path
+    make: Callable[[], FittedModel], tmp_path: Path
 ) -> None:
     save_model(make(), tmp_path / "first")
     save_model(load_model(str(tmp_path / "first")), tmp_path / "second")

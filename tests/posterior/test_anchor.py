@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
+from epiclick.api import EpistemicPBM, PointwisePBM
 from epiclick.cli.fit_model import parse_anchor
 from epiclick.data.counts import ClickCounts
 from epiclick.errors import InputError
-from epiclick.pbm import EpistemicPBM, PointwisePBM
 from epiclick.posterior.anchor import FALSE_ALARMS, anchor_option, moved_words, resolve_anchor
 
 from ..device_worlds import DESKTOP, PHONE, device_counts

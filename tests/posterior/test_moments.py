@@ -13,7 +13,7 @@ from epiclick.data.features import FeatureTable
 from epiclick.data.log import LogOptions
 from epiclick.data.scaler import FeatureScaler
 from epiclick.models.averaging import bias_by, networks_of
-from epiclick.models.fitted import FeatureSpec, FittedPBM, QuerySets, TrainingSummary
+from epiclick.models.fitted import FeatureSpec, FittedModel, QuerySets, TrainingSummary
 from epiclick.models.parameters import Parameters
 from epiclick.models.position import BetaLookup, PointLookup
 from epiclick.models.prediction import relevance_of_pairs
@@ -33,7 +33,7 @@ DRAWS = 6
 OFF_MEAN, OFF_VARIANCE = 0.01, 0.03  # standard deviations, relative: what `tilted` promises
 
 
-def model(*, features: bool = True, betas: bool = False) -> FittedPBM:
+def model(*, features: bool = True, betas: bool = False) -> FittedModel:
     """Parameters that are unsure: all of them, or by Betas position bias alone."""
     rng = np.random.default_rng(1)
     weight = rng.normal(0, 1, (2 if features else len(THETA), 2))
@@ -41,7 +41,7 @@ def model(*, features: bool = True, betas: bool = False) -> FittedPBM:
     if betas:
         bias = BetaLookup(logit(np.clip(THETA, None, 0.9)), np.full(len(THETA), 20.0))
     nobody = pa.array([], pa.int64())
-    made = FittedPBM(
+    made = FittedModel(
         kind="EpistemicPBM",
         head="network_beta" if features else "id_beta",
         settings={},
@@ -60,11 +60,11 @@ def model(*, features: bool = True, betas: bool = False) -> FittedPBM:
         return made
     mode = to_vector(made.parameters, PositionBased(), 0)
     covariance = 0.3**2 * np.eye(len(mode))
-    made = FittedPBM(
+    made = FittedModel(
         **{**vars(made), "parameters": from_vector(made.parameters, PositionBased(), 0, mode)}
     )
     posterior = ParameterPosterior(mode, covariance, covariance, None, 0.0)
-    return FittedPBM(**{**vars(made), "posterior": posterior})
+    return FittedModel(**{**vars(made), "posterior": posterior})
 
 
 def log_of(displays: np.ndarray, seed: int = 3) -> ClickCounts:
@@ -94,7 +94,7 @@ def shown(pairs: int, displays: int) -> ClickCounts:
 
 
 def all_moments(
-    fitted: FittedPBM, counts: ClickCounts, draws: Sequence[Parameters]
+    fitted: FittedModel, counts: ClickCounts, draws: Sequence[Parameters]
 ) -> tuple[np.ndarray, np.ndarray]:
     parts = list(moments_by_draw(fitted, counts, draws))
     mean, variance = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
@@ -103,7 +103,7 @@ def all_moments(
 
 
 def one_by_one(
-    fitted: FittedPBM, counts: ClickCounts, draws: Sequence[Parameters]
+    fitted: FittedModel, counts: ClickCounts, draws: Sequence[Parameters]
 ) -> tuple[np.ndarray, np.ndarray]:
     """The same, by the closed form or the quadrature of each draw."""
     found = []

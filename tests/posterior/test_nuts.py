@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
+from epiclick.api import EpistemicPBM
 from epiclick.click_models.pbm import PositionBased
 from epiclick.click_models.prior import UniformPrior
 from epiclick.data.counts import ClickCounts
 from epiclick.errors import InputError, InputWarning
-from epiclick.pbm import EpistemicPBM
 from epiclick.posterior import nuts
 from epiclick.posterior.mean import posterior_mean
 from epiclick.posterior.mode import find_mode

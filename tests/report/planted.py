@@ -8,14 +8,14 @@ import pyarrow as pa
 from scipy.special import logit
 
 import epiclick as ec
+from epiclick.api import EpistemicPBM
 from epiclick.click_models.pbm import PositionBased
 from epiclick.data.log import LogOptions
 from epiclick.evaluation.checks import check_fit
-from epiclick.models.fitted import FittedPBM, QuerySets, TrainingSummary
+from epiclick.models.fitted import FittedModel, QuerySets, TrainingSummary
 from epiclick.models.parameters import Parameters
 from epiclick.models.position import PointLookup
 from epiclick.models.uncertainty import ParameterPosterior, to_vector
-from epiclick.pbm import EpistemicPBM
 from epiclick.posterior.items import known_items
 from epiclick.report.facts.sources import Sources
 from epiclick.report.facts.truth import Truth
@@ -78,7 +78,7 @@ def planted(log: ec.ClickCounts, *, nu: float = NU, sd: float = 0.05) -> Epistem
         }
     )
     queries = log.query_id.unique()
-    made = FittedPBM(
+    made = FittedModel(
         kind="EpistemicPBM",
         head="id_beta",
         settings={"estimator": "marginal", "level": 0.9, "seed": 0},

@@ -58,7 +58,7 @@ def fit_and_ask(
         certain: take the parameters as if they were known.
         parameters: of the model.
     """
-    from epiclick.pbm import MODELS
+    from epiclick.api import MODELS
 
     kind_of = MODELS.get(f"{model}{case.family.click_model.upper()}")
     if kind_of is None:

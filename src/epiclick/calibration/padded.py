@@ -15,8 +15,8 @@ from epiclick.calibration.worlds import Case, make_case
 from epiclick.data.counts import ClickCounts
 
 if TYPE_CHECKING:
+    from epiclick.api import BaseModel
     from epiclick.fitting import Plan
-    from epiclick.pbm import PositionBasedModel
     from epiclick.training.batches import Shapes
 
 ROOMS = (1.4, 2.0, 3.0, 5.0, 10.0, 100.0)
@@ -32,14 +32,14 @@ FIRST_SEED = 2**40
 """Seed of the first worlds, which no run is judged by."""
 
 
-def fit_padded(model: "PositionBasedModel", case: Case) -> "PositionBasedModel":
+def fit_padded(model: "BaseModel", case: Case) -> "BaseModel":
     """Fit the model to a case's counts in the shapes of its family."""
-    from epiclick.fitting import fit_pbm
+    from epiclick.fitting import fit_model
 
     counts = model._counted(case.train)
     plan = model._plan(counts)
     plan = replace(plan, shapes=_shapes(plan, case.family, counts))
-    model.fitted_ = fit_pbm(plan, counts, progress=False)
+    model.fitted_ = fit_model(plan, counts, progress=False)
     return model
 
 

@@ -30,8 +30,8 @@ from epiclick.models.uncertainty import parameter_draws
 from epiclick.simulate.examination import examination_at
 
 if TYPE_CHECKING:
+    from epiclick.api import BaseModel
     from epiclick.comparison.result import Comparison
-    from epiclick.pbm import PositionBasedModel
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Questions:
         intervals: which of the model's uncertainties of examination is asked for.
     """
 
-    model: "PositionBasedModel"
+    model: "BaseModel"
     case: Case
     intervals: BiasKind
 

@@ -9,8 +9,8 @@ from epiclick.calibration.worlds import Case
 from epiclick.simulate.clicks import USERS
 
 if TYPE_CHECKING:
+    from epiclick.api import BaseModel
     from epiclick.comparison.result import Comparison
-    from epiclick.pbm import PositionBasedModel
 
 FEATURES = 3
 """Rankers by a single feature."""
@@ -56,7 +56,7 @@ def true_value(case: Case, ranking: pa.Table) -> float:
 
 
 def compare_rankers(
-    model: "PositionBasedModel", case: Case, *, by_clicks: bool
+    model: "BaseModel", case: Case, *, by_clicks: bool
 ) -> tuple["Comparison", np.ndarray]:
     """What a model says of the rankers, and (rankers,) the truth.
 

@@ -86,10 +86,10 @@ def compare(
 
     Example: epiclick compare model --ranking new=new.csv --ranking old=old.csv --clicks log.csv
     """
+    from epiclick.api import load
     from epiclick.comparison.compare import compare as compare_rankings
     from epiclick.data.features import read_features
     from epiclick.data.unchanged import unchanged
-    from epiclick.pbm import load
     from epiclick.report.facts.true_values import true_values
     from epiclick.report.facts.true_values import words as true_words
     from epiclick.report.facts.truth import read_truth

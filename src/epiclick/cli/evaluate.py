@@ -17,10 +17,10 @@ from epiclick.cli.telling import known, print_text, told_warnings
 from epiclick.errors import InputError
 
 if TYPE_CHECKING:
+    from epiclick.api import BaseModel
     from epiclick.data.counts import ClickCounts
     from epiclick.data.page_weights import PageWeights
     from epiclick.evaluating import Evaluation
-    from epiclick.pbm import PositionBasedModel
 
 
 @reads_log
@@ -55,10 +55,10 @@ def evaluate(
 
     Example: epiclick evaluate model test.parquet --features features.parquet
     """
+    from epiclick.api import load
     from epiclick.data.by_column import count_by
     from epiclick.data.page_weights import page_weights
     from epiclick.data.unchanged import unchanged
-    from epiclick.pbm import load
     from epiclick.report.facts.held import held
     from epiclick.report.facts.held import words as coverage_words
     from epiclick.report.facts.truth import read_truth
@@ -107,8 +107,8 @@ def evaluate(
 
 
 def score(
-    model: "PositionBasedModel",
-    others: Mapping[str, "PositionBasedModel"],
+    model: "BaseModel",
+    others: Mapping[str, "BaseModel"],
     counts: "ClickCounts",
     pages: "PageWeights | None",
     trained: "ClickCounts | None",

@@ -77,9 +77,9 @@ def export(
 
     Example: epiclick export model --to qrels --features features.parquet --out qrels.txt
     """
+    from epiclick.api import load
     from epiclick.data.features import read_features
     from epiclick.data.unchanged import unchanged
-    from epiclick.pbm import load
 
     silent = quiet or as_json
     settings: dict[str, Any] = {

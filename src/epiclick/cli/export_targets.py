@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from epiclick.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
+    from epiclick.api import BaseModel
     from epiclick.data.counts import ClickCounts
     from epiclick.data.features import FeatureTable
-    from epiclick.pbm import PositionBasedModel
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Asked:
         given: options of the target that were given.
     """
 
-    model: "PositionBasedModel"
+    model: "BaseModel"
     counts: "ClickCounts | None"
     table: "FeatureTable | None"
     out: Path

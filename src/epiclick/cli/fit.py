@@ -147,7 +147,7 @@ def fit(
     with told_warnings(quiet=silent) as warnings:
         start, options = None, given.over(USUAL)
         if init is not None:
-            from epiclick.pbm import load
+            from epiclick.api import load
 
             start = load(init)
             options = given.over_saved(start.fitted_.options, log, quiet=silent)

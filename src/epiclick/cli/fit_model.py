@@ -9,8 +9,8 @@ from epiclick.errors import InputError
 from epiclick.estimators.names import POINTWISE, EstimatorName
 
 if TYPE_CHECKING:
+    from epiclick.api import BaseModel
     from epiclick.data.counts import ClickCounts
-    from epiclick.pbm import PositionBasedModel
 
 Estimator = Literal[EstimatorName, "pointwise"]
 
@@ -21,7 +21,7 @@ class FitCommand(Verb):
     @staticmethod
     def shown() -> Mapping[str, str]:
         """Defaults by option."""
-        from epiclick.pbm import EpistemicPBM, PointwisePBM
+        from epiclick.api import EpistemicPBM, PointwisePBM
         from epiclick.plans import EPOCHS, EPOCHS_TO_MODE, EPOCHS_WITHOUT_FEATURES
 
         pointwise = PointwisePBM().get_params()
@@ -39,8 +39,8 @@ class FitCommand(Verb):
 
 def chosen_click_model(given: str | None, init: Path | None) -> str:
     """Name of the click model: as given, or that of the model to start from, or the usual one."""
+    from epiclick.api import load
     from epiclick.click_models.registry import click_model
-    from epiclick.pbm import load
 
     if given is None:
         return "pbm" if init is None else load(init).click_model
@@ -52,15 +52,15 @@ def chosen_click_model(given: str | None, init: Path | None) -> str:
 
 def make_model(
     estimator: Estimator | None, settings: Mapping[str, Any], click_model: str = "pbm"
-) -> "PositionBasedModel":
+) -> "BaseModel":
     """A model that is not fitted yet; what is not given is left to its class.
 
     Settings that cannot be meant are refused here, before a log is read.
     """
-    from epiclick.pbm import EPISTEMIC, PointwisePBM
+    from epiclick.api import EPISTEMIC, PointwisePBM
     from epiclick.plans import check_parameters
 
-    model: PositionBasedModel
+    model: BaseModel
     if estimator == POINTWISE:
         if foreign := [name for name in settings if name not in PointwisePBM().get_params()]:
             options = ", ".join(map(_option, foreign))

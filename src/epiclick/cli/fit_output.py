@@ -8,12 +8,12 @@ from epiclick.cli.position_bias import bias_records, print_bias
 from epiclick.cli.telling import known, number, print_text, tell_warning
 
 if TYPE_CHECKING:
+    from epiclick.api import BaseModel
     from epiclick.data.counts import ClickCounts
-    from epiclick.pbm import PositionBasedModel
 
 
 def fit_record(
-    model: "PositionBasedModel", counts: "ClickCounts", warnings: Sequence[str]
+    model: "BaseModel", counts: "ClickCounts", warnings: Sequence[str]
 ) -> dict[str, Any]:
     """For JSON: sizes are of the whole log, `trained_on` of what was not held out."""
     training = model.fitted_.training
@@ -44,9 +44,7 @@ def fit_record(
     }
 
 
-def print_fit(
-    model: "PositionBasedModel", counts: "ClickCounts", *, valid: bool, quiet: bool
-) -> None:
+def print_fit(model: "BaseModel", counts: "ClickCounts", *, valid: bool, quiet: bool) -> None:
     """For people: sizes, time, likelihood, fit, position bias, and what the log can tell of it."""
     training = model.fitted_.training
     words = "\n".join(training.checks["words"])

@@ -11,7 +11,7 @@ from epiclick.cli.telling import Interrupted
 from epiclick.errors import InputError
 
 if TYPE_CHECKING:
-    from epiclick.pbm import PositionBasedModel
+    from epiclick.api import BaseModel
 
 
 def check_model_out(
@@ -75,7 +75,7 @@ def kept_for_resume(out: Path, checkpoint: Path, *, resume: bool) -> Iterator[No
         ) from stop
 
 
-def save(model: "PositionBasedModel", out: Path, checkpoint: Path) -> None:
+def save(model: "BaseModel", out: Path, checkpoint: Path) -> None:
     """Write the model; if that fails, say that nothing needs to be learned again."""
     try:
         model.save(out)

@@ -14,7 +14,7 @@ from epiclick.models.kinds import BiasKind
 if TYPE_CHECKING:
     import pandas as pd
 
-    from epiclick.pbm import PositionBasedModel
+    from epiclick.api import BaseModel
 
 FREE_SCALE = "The scale is free: absolute values rest on the prior, only relative ones on the data."
 MOST_CONTEXTS = 60
@@ -45,7 +45,7 @@ def position_bias(
 
     Example: epiclick position-bias model --kind bayes --level 0.5
     """
-    from epiclick.pbm import load
+    from epiclick.api import load
 
     if level is not None and not 0 < level < 1:
         raise InputError(f"--level must lie strictly between 0 and 1, not {level}; write 0.9")
@@ -68,14 +68,14 @@ def position_bias(
 
 
 def bias_records(
-    model: "PositionBasedModel", kind: BiasKind | None = None, level: float | None = None
+    model: "BaseModel", kind: BiasKind | None = None, level: float | None = None
 ) -> list[dict[str, Any]]:
     """Rows for JSON."""
     return known(model.position_bias(kind, level=level).to_dict("records"))
 
 
 def print_bias(
-    model: "PositionBasedModel", kind: BiasKind | None = None, level: float | None = None
+    model: "BaseModel", kind: BiasKind | None = None, level: float | None = None
 ) -> None:
     """A table, and what its scale is; of models with a history, one of all contexts before it."""
     percent = f"{100 * (model.level if level is None else level):g}%"
@@ -104,7 +104,7 @@ def print_bias(
 
 def _print_table(
     title: str,
-    model: "PositionBasedModel",
+    model: "BaseModel",
     table: "pd.DataFrame",
     percent: str,
     kind: BiasKind | None,
@@ -134,7 +134,7 @@ def given_words(given: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str
     return f"Position bias was {'; '.join(told)}."
 
 
-def reference(model: "PositionBasedModel", names: Sequence[str]) -> str:
+def reference(model: "BaseModel", names: Sequence[str]) -> str:
     """The context that others are compared with, by some of its columns: "position 1"."""
     first = model.fitted_.contexts.slice(model.fitted_.anchor or 0, 1).to_pylist()[0]
     return ", ".join(f"{name} {first[name]}" for name in names)

@@ -19,7 +19,7 @@ from epiclick.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from epiclick.pbm import EpistemicModel, PositionBasedModel
+    from epiclick.api import BaseModel, EpistemicModel
 
 
 @reads_log
@@ -44,8 +44,8 @@ def relevance(
 
     Example: epiclick relevance model --features new.parquet --out relevance.parquet
     """
+    from epiclick.api import load
     from epiclick.models.item_tables import check_above
-    from epiclick.pbm import load
 
     silent = quiet or as_json
     inputs = [*(clicks or []), *([features] if features else [])]
@@ -76,7 +76,7 @@ def relevance(
     note(f"written to {out}", quiet=quiet)
 
 
-def check_features(model: "PositionBasedModel", features: str | None) -> None:
+def check_features(model: "BaseModel", features: str | None) -> None:
     """Refuse to go without the features that a model needs, before a log is read."""
     spec = model.fitted_.features
     if spec is not None and features is None:
@@ -86,9 +86,9 @@ def check_features(model: "PositionBasedModel", features: str | None) -> None:
         )
 
 
-def epistemic(model: "PositionBasedModel") -> "EpistemicModel":
+def epistemic(model: "BaseModel") -> "EpistemicModel":
     """The model, if it can learn from an item's clicks."""
-    from epiclick.pbm import EpistemicModel
+    from epiclick.api import EpistemicModel
 
     if not isinstance(model, EpistemicModel):
         raise InputError(

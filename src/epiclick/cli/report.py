@@ -63,10 +63,10 @@ def report(
 
     Example: epiclick report model log.parquet --features features.parquet --ranking new=new.csv
     """
+    from epiclick.api import load
     from epiclick.comparison.compare import compare
     from epiclick.data.features import read_features
     from epiclick.data.unchanged import unchanged
-    from epiclick.pbm import load
     from epiclick.report.facts.sources import Sources
     from epiclick.report.facts.true_values import true_values
     from epiclick.report.facts.truth import read_truth

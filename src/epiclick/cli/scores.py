@@ -7,11 +7,11 @@ from epiclick.cli.output import print_table
 from epiclick.cli.telling import number, print_text
 
 if TYPE_CHECKING:
+    from epiclick.api import BaseModel
     from epiclick.data.by_column import ByColumn
     from epiclick.data.counts import ClickCounts
     from epiclick.evaluating import Evaluation
     from epiclick.evaluation.clicks import ClickScores
-    from epiclick.pbm import PositionBasedModel
 
 MOST_VALUES = 30
 """Rows of the table by values; JSON holds them all."""
@@ -76,7 +76,7 @@ def print_scores(name: str, scores: "Evaluation", rivals: Mapping[str, "Evaluati
 
 
 def by_records(
-    model: "PositionBasedModel", counts: "ClickCounts", columns: "Sequence[ByColumn]"
+    model: "BaseModel", counts: "ClickCounts", columns: "Sequence[ByColumn]"
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Backtest of the whole log, and of each value of some columns with its log-likelihood.
 

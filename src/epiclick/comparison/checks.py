@@ -18,7 +18,7 @@ from typing import Literal
 
 from epiclick.evaluation.backtest import Grade
 from epiclick.evaluation.checks import BAD_TAIL, FEW_QUERIES, is_poor_fit
-from epiclick.models.fitted import FittedPBM
+from epiclick.models.fitted import FittedModel
 
 NAMES = (
     *("backtest", "unseen", "robots", "fit", "positions", "randomised", "uncertainty"),
@@ -93,7 +93,7 @@ def unseen_check(names: Sequence[str], seen: Sequence[float]) -> tuple[Check, ..
     )
 
 
-def model_checks(fitted: FittedPBM) -> tuple[Check, ...]:
+def model_checks(fitted: FittedModel) -> tuple[Check, ...]:
     """The checks of the fit that failed and bear on rankers."""
     found = [*_fit(fitted), *_positions(fitted), *_uncertainty(fitted)]
     return tuple(Check(name, "failed", *words) for name, words in found)
@@ -102,7 +102,7 @@ def model_checks(fitted: FittedPBM) -> tuple[Check, ...]:
 Found = Iterator[tuple[str, tuple[str, str, str]]]
 
 
-def _fit(fitted: FittedPBM) -> Found:
+def _fit(fitted: FittedModel) -> Found:
     checks = fitted.training.checks
     if robots := (checks.get("robots") or {}).get("found"):
         title = "some pages look like those of robots"
@@ -118,7 +118,7 @@ def _fit(fitted: FittedPBM) -> Found:
         yield "fit", (title, "", remedy)
 
 
-def _positions(fitted: FittedPBM) -> Found:
+def _positions(fitted: FittedModel) -> Found:
     """Rankers move items between positions, so the biases of these must be comparable."""
     found = fitted.training.checks.get("identifiability") or {}
     if warnings := found.get("warnings"):
@@ -131,7 +131,7 @@ def _positions(fitted: FittedPBM) -> Found:
         yield "randomised", (title, "", remedy)
 
 
-def _uncertainty(fitted: FittedPBM) -> Found:
+def _uncertainty(fitted: FittedModel) -> Found:
     """The probability is right only if the uncertainty is."""
     record = fitted.training.checks.get("posterior") or {}
     if not fitted.parameters.position.is_point:

@@ -6,6 +6,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
+from epiclick.api import BaseModel
 from epiclick.arguments import is_number, is_whole, shown
 from epiclick.click_models.base import Emission
 from epiclick.comparison.checks import model_checks
@@ -23,9 +24,8 @@ from epiclick.errors import InputError
 from epiclick.evaluation.backtest import backtest as run_backtest
 from epiclick.models.averaging import bias_by
 from epiclick.models.bias_table import stored_at_bound
-from epiclick.models.fitted import FittedPBM, given_of
+from epiclick.models.fitted import FittedModel, given_of
 from epiclick.models.uncertainty import parameter_draws
-from epiclick.pbm import PositionBasedModel
 from epiclick.posterior.identifiability import named
 
 Weights = Literal["traffic", "uniform"]
@@ -38,7 +38,7 @@ SAME_LENGTH = 0.01
 
 
 def compare(
-    model: PositionBasedModel,
+    model: BaseModel,
     rankings: Mapping[str, Any],
     features: Any = None,
     *,
@@ -72,7 +72,7 @@ def compare(
         level: probability that intervals hold; the model's own unless told.
         seed: of everything random.
     """
-    if not isinstance(model, PositionBasedModel):
+    if not isinstance(model, BaseModel):
         raise InputError(
             f"model must be a fitted model, not {shown(model)}; load(path) reads one from a folder"
         )
@@ -138,7 +138,7 @@ def compare(
 
 
 def read_slots(
-    fitted: FittedPBM,
+    fitted: FittedModel,
     rankings: Mapping[str, Any],
     features: FeatureTable | None,
     clicks: ClickCounts | None,
@@ -166,7 +166,7 @@ def _share(slots: Slots, mask: np.ndarray) -> np.ndarray:
 
 
 def _notes(
-    fitted: FittedPBM,
+    fitted: FittedModel,
     rankings: list[Ranking],
     slots: Slots,
     items: Items,
@@ -217,7 +217,7 @@ def _features(features: Any, clicks: ClickCounts | None) -> FeatureTable | None:
     return read_features(features, ids="auto" if clicks is None else clicks.options.ids)
 
 
-def _ids(fitted: FittedPBM, features: FeatureTable | None, clicks: ClickCounts | None) -> Any:
+def _ids(fitted: FittedModel, features: FeatureTable | None, clicks: ClickCounts | None) -> Any:
     """How rankings must read their ids to match those of the log, the features or the model."""
     if clicks is not None:
         columns = [clicks.query_id, clicks.doc_id]

@@ -13,7 +13,7 @@ from epiclick.data.features import FeatureTable
 from epiclick.data.matching import locate_rows
 from epiclick.errors import InputError
 from epiclick.models.averaging import networks_of, relevance_by
-from epiclick.models.fitted import FittedPBM, given_of
+from epiclick.models.fitted import FittedModel, given_of
 from epiclick.models.parameters import Parameters
 from epiclick.models.prediction import relevance_of_rows
 from epiclick.posterior.moments import moments_by_draw
@@ -70,7 +70,7 @@ class Items:
 
 
 def items_of(
-    fitted: FittedPBM,
+    fitted: FittedModel,
     query_id: pa.Array,
     doc_id: pa.Array,
     features: FeatureTable | None,
@@ -109,7 +109,7 @@ def items_of(
 
 
 def moments_of(
-    fitted: FittedPBM, items: Items, draws: Sequence[Parameters], rng: np.random.Generator
+    fitted: FittedModel, items: Items, draws: Sequence[Parameters], rng: np.random.Generator
 ) -> Iterator[Moments]:
     """Moments of all items by every draw of the parameters, some items after the others."""
     ways: list[Iterator[Moments]] = []
@@ -131,7 +131,7 @@ def moments_of(
 
 
 def _of_rows(
-    fitted: FittedPBM, features: FeatureTable, rows: np.ndarray, draws: Sequence[Parameters]
+    fitted: FittedModel, features: FeatureTable, rows: np.ndarray, draws: Sequence[Parameters]
 ) -> Iterator[Moments]:
     """Moments of items known by their features."""
     networks = networks_of(draws)
@@ -141,7 +141,7 @@ def _of_rows(
             yield _moments(fitted, alpha, beta, len(draws))
 
 
-def _of_kept(fitted: FittedPBM, kept: np.ndarray, draws: int) -> Iterator[Moments]:
+def _of_kept(fitted: FittedModel, kept: np.ndarray, draws: int) -> Iterator[Moments]:
     """Moments of items that the model itself remembers, which all draws share."""
     assert fitted.items is not None
     for start in range(0, len(kept), CHUNK):
@@ -150,7 +150,7 @@ def _of_kept(fitted: FittedPBM, kept: np.ndarray, draws: int) -> Iterator[Moment
 
 
 def _of_population(
-    fitted: FittedPBM, items: Items, draws: Sequence[Parameters], rng: np.random.Generator
+    fitted: FittedModel, items: Items, draws: Sequence[Parameters], rng: np.random.Generator
 ) -> Iterator[Moments]:
     """Moments of items of which nothing is known: one drawn from all that have features.
 
@@ -170,7 +170,7 @@ def _of_population(
         yield np.broadcast_to(mean[:, None], shape), np.broadcast_to(variance[:, None], shape)
 
 
-def _moments(fitted: FittedPBM, alpha: np.ndarray, beta: np.ndarray, draws: int) -> Moments:
+def _moments(fitted: FittedModel, alpha: np.ndarray, beta: np.ndarray, draws: int) -> Moments:
     """Moments by every draw, of Betas (networks, items) that may be the same for all draws."""
     mean, variance = fitted.relevance_head.moments(alpha, beta)
     shape = (draws, alpha.shape[1])

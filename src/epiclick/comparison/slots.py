@@ -11,7 +11,7 @@ from epiclick.comparison.traffic import Traffic
 from epiclick.data.arrays import distinct
 from epiclick.data.matching import locate_rows
 from epiclick.errors import InputError, Problem
-from epiclick.models.fitted import FittedPBM, given_of
+from epiclick.models.fitted import FittedModel, given_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class Slots:
 
 
 def slots_of(
-    fitted: FittedPBM,
+    fitted: FittedModel,
     rankings: Sequence[Ranking],
     traffic: Traffic | None,
     *,
@@ -99,7 +99,7 @@ def slots_of(
 
 
 def _contexts(
-    fitted: FittedPBM, rankings: Sequence[Ranking], *, extrapolate: bool
+    fitted: FittedModel, rankings: Sequence[Ranking], *, extrapolate: bool
 ) -> tuple[list[np.ndarray], list[str]]:
     """Index of each slot's given context among the model's, and what was assumed."""
     contexts = given_of(fitted)[0]
@@ -152,7 +152,7 @@ def _contexts(
 
 
 def _list_weights(
-    fitted: FittedPBM, rankings: Sequence[Ranking], traffic: Traffic | None
+    fitted: FittedModel, rankings: Sequence[Ranking], traffic: Traffic | None
 ) -> tuple[list[np.ndarray], list[str]]:
     """(lists,) weight of each ranker's lists, 0 for those left out; and what was left out."""
     others = [name for name in given_of(fitted)[0].column_names if name != "position"]

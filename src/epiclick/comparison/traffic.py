@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from epiclick.data.arrays import distinct
 from epiclick.data.counts import ClickCounts
-from epiclick.models.fitted import FittedPBM, given_of
+from epiclick.models.fitted import FittedModel, given_of
 from epiclick.models.prediction import given_contexts_of
 
 
@@ -34,7 +34,7 @@ class Traffic:
         return float(self.pages.sum())
 
 
-def traffic_of(fitted: FittedPBM, counts: ClickCounts) -> Traffic:
+def traffic_of(fitted: FittedModel, counts: ClickCounts) -> Traffic:
     """Traffic of a log.
 
     A page shows one item at a position, so that a query has as many pages as displays at the

@@ -17,7 +17,7 @@ from epiclick.data.by_column import ByColumn
 from epiclick.data.counts import ClickCounts
 from epiclick.errors import InputError
 from epiclick.evaluation.prediction_error import Shown, predicted_by_draws, query_noise
-from epiclick.models.fitted import FittedPBM
+from epiclick.models.fitted import FittedModel
 from epiclick.models.prediction import click_probabilities
 
 Grade = Literal["inside", "just outside", "far outside"]
@@ -197,7 +197,7 @@ class Backtest:
         return float(quantile * np.hypot(self.noise, self.spread))
 
 
-def backtest(fitted: FittedPBM, counts: ClickCounts, level: float = 0.9) -> Backtest:
+def backtest(fitted: FittedModel, counts: ClickCounts, level: float = 0.9) -> Backtest:
     """Compare the clicks of a log with those a model expects there.
 
     Args:
@@ -210,7 +210,7 @@ def backtest(fitted: FittedPBM, counts: ClickCounts, level: float = 0.9) -> Back
 
 
 def backtests(
-    fitted: FittedPBM, counts: ClickCounts, columns: Sequence[ByColumn], level: float = 0.9
+    fitted: FittedModel, counts: ClickCounts, columns: Sequence[ByColumn], level: float = 0.9
 ) -> tuple[Backtest, Mapping[str, tuple[Backtest, ...]]]:
     """Backtests of a whole log, and of every value of some columns: column -> one a value."""
     if not 0 < level < 1:

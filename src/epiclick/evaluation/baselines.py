@@ -14,7 +14,7 @@ import numpy as np
 
 from epiclick.data.counts import ClickCounts
 from epiclick.data.matching import locate_rows
-from epiclick.models.fitted import FittedPBM, given_of
+from epiclick.models.fitted import FittedModel, given_of
 from epiclick.models.prediction import given_contexts_of
 
 EXTRA_DISPLAYS = 1.0  # c
@@ -45,7 +45,7 @@ def rate_by_document(train: ClickCounts, test: ClickCounts) -> np.ndarray:
     return _smoothed(train, train.pair, len(train), row)[test.pair]
 
 
-def kept_rates(fitted: FittedPBM, test: ClickCounts) -> dict[str, np.ndarray]:
+def kept_rates(fitted: FittedModel, test: ClickCounts) -> dict[str, np.ndarray]:
     """(entries of test,) the click rates that a model keeps of its own log, by name of the rule."""
     kept, (_, index) = fitted.training.checks["by_context"], given_of(fitted)
     displays, clicks = (np.bincount(index, kept[name]) for name in ("displays", "clicks"))

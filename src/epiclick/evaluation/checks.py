@@ -10,7 +10,7 @@ from epiclick.data.counts import ClickCounts
 from epiclick.data.robots import suspicious_pages
 from epiclick.evaluation.fit_check import FitCheck, chi2_per_df
 from epiclick.evaluation.randomised import NOT_COMPARED, compare_randomised
-from epiclick.models.fitted import FittedPBM, history_of
+from epiclick.models.fitted import FittedModel, history_of
 from epiclick.models.prediction import mean_bias
 from epiclick.models.uncertainty import ParameterPosterior
 from epiclick.posterior.anchor import Moved, moved_words
@@ -45,7 +45,7 @@ class Checks:
 
 
 def check_fit(
-    fitted: FittedPBM,
+    fitted: FittedModel,
     train: ClickCounts,
     level: float,
     known: KnownBias | None = None,
@@ -144,7 +144,7 @@ def _poor_fit(fit: FitCheck, model: str) -> list[str]:
 
 
 def _scale(
-    fitted: FittedPBM, known: KnownBias | None, at_bound: Sequence[AtBound], moved: Moved | None
+    fitted: FittedModel, known: KnownBias | None, at_bound: Sequence[AtBound], moved: Moved | None
 ) -> list[str]:
     """A word on a scale that rests on something else than clicks, or is not where one expects."""
     if fitted.anchor is None:
@@ -162,7 +162,7 @@ def _scale(
     return found
 
 
-def _describe_anchor(fitted: FittedPBM, moved: Moved | None) -> dict[str, Any] | None:
+def _describe_anchor(fitted: FittedModel, moved: Moved | None) -> dict[str, Any] | None:
     """A record of the anchor: its context, and the one it was moved from; None without one."""
     if fitted.anchor is None:
         return None
@@ -174,7 +174,7 @@ def _describe_anchor(fitted: FittedPBM, moved: Moved | None) -> dict[str, Any] |
     }
 
 
-def _borrowed(fitted: FittedPBM, train: ClickCounts) -> list[str]:
+def _borrowed(fitted: FittedModel, train: ClickCounts) -> list[str]:
     """A word on what contexts learn from each other, where the prior says that they are alike."""
     assert fitted.posterior is not None
     spreads = fitted.posterior.hyperparameters

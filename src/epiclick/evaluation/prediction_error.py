@@ -11,7 +11,7 @@ from epiclick.data.by_column import ByColumn
 from epiclick.data.counts import ClickCounts
 from epiclick.data.matching import locate_rows
 from epiclick.models.averaging import bias_by, networks_of
-from epiclick.models.fitted import FittedPBM
+from epiclick.models.fitted import FittedModel
 from epiclick.models.prediction import chunks_of, contexts_of, relevance_of_pairs
 from epiclick.models.uncertainty import parameter_draws
 
@@ -108,7 +108,7 @@ def query_noise(shown: Shown, chance: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def predicted_by_draws(
-    fitted: FittedPBM, counts: ClickCounts, shown: Shown
+    fitted: FittedModel, counts: ClickCounts, shown: Shown
 ) -> tuple[np.ndarray, float]:
     """Clicks expected by every draw of the parameters, and its degrees of freedom.
 
@@ -148,7 +148,7 @@ def predicted_by_draws(
     return total.T, float(freedom)
 
 
-def _with_known(fitted: FittedPBM, counts: ClickCounts, relevance: np.ndarray) -> np.ndarray:
+def _with_known(fitted: FittedModel, counts: ClickCounts, relevance: np.ndarray) -> np.ndarray:
     """(networks, pairs) relevance, that of items known by their clicks in their place."""
     items = fitted.items
     if items is None:

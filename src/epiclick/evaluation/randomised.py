@@ -23,7 +23,7 @@ from scipy import stats
 
 from epiclick.data.counts import ClickCounts
 from epiclick.errors import InputError
-from epiclick.models.fitted import FittedPBM, history_of
+from epiclick.models.fitted import FittedModel, history_of
 from epiclick.models.prediction import contexts_of, mean_bias
 from epiclick.models.uncertainty import parameter_draws
 from epiclick.posterior.identifiability import named
@@ -122,7 +122,7 @@ class RandomisedCheck:
 
 
 def compare_randomised(
-    fitted: FittedPBM,
+    fitted: FittedModel,
     randomised: ClickCounts,
     level: float = 0.9,
     at_bound: Collection[int] = (),
@@ -209,7 +209,7 @@ def _verdicts(scaled: np.ndarray, half: float, bound: float) -> list[bool | None
     return [None if np.isnan(each) else bool(each <= limit) for each in scaled]
 
 
-def _references(fitted: FittedPBM) -> np.ndarray:
+def _references(fitted: FittedModel) -> np.ndarray:
     """(contexts,) index of the context that each is compared with.
 
     Of those that differ in position alone: the anchor if it is among them, else the first.
@@ -226,7 +226,7 @@ def _references(fitted: FittedPBM) -> np.ndarray:
     return np.array([first[own] for own in group])
 
 
-def _log_bias_draws(fitted: FittedPBM) -> np.ndarray:
+def _log_bias_draws(fitted: FittedModel) -> np.ndarray:
     """(draws, contexts) logarithms of position bias; a single row where it is a point."""
     if fitted.posterior is not None:
         fitted = replace(fitted, members=())  # whose posterior says more than they do

@@ -19,7 +19,7 @@ from epiclick.export.samples import (
     samples_given_clicks,
 )
 from epiclick.models.bias_table import stored_at_bound
-from epiclick.models.fitted import FittedPBM
+from epiclick.models.fitted import FittedModel
 
 DRAWS = 1000
 ITEMS = 100
@@ -31,7 +31,7 @@ KINDS = ("robust", "bayes")
 class Model(Protocol):
     """A fitted model, such as `EpistemicPBM`."""
 
-    fitted_: FittedPBM
+    fitted_: FittedModel
 
 
 def to_inference_data(
@@ -92,7 +92,7 @@ def require_arviz() -> None:
         )
 
 
-def _inference_data(fitted: FittedPBM, bias: np.ndarray, items: ItemSamples | None) -> Any:
+def _inference_data(fitted: FittedModel, bias: np.ndarray, items: ItemSamples | None) -> Any:
     with warnings.catch_warnings():
         # ArviZ tells of its next version at the first import of a day
         warnings.simplefilter("ignore", FutureWarning)
@@ -121,7 +121,7 @@ def _inference_data(fitted: FittedPBM, bias: np.ndarray, items: ItemSamples | No
     return data
 
 
-def _contexts(fitted: FittedPBM) -> tuple[str, list[Any]]:
+def _contexts(fitted: FittedModel) -> tuple[str, list[Any]]:
     """Name and labels of the dimension of position bias."""
     names = fitted.contexts.column_names
     if len(names) == 1:

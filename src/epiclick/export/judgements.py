@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from epiclick.data.arrays import as_array
 from epiclick.data.counts import ClickCounts
 from epiclick.errors import InputError
-from epiclick.models.fitted import FittedPBM
+from epiclick.models.fitted import FittedModel
 from epiclick.posterior.judged import judged_items
 
 LEVEL = 0.9  # of intervals, which are not used here
@@ -47,7 +47,7 @@ class Judgements:
         )
 
 
-def judge(fitted: FittedPBM, counts: ClickCounts | None, features: Any) -> Judgements:
+def judge(fitted: FittedModel, counts: ClickCounts | None, features: Any) -> Judgements:
     """Items of the features and of the counts; those with clicks are judged by them too.
 
     With neither, a model without features tells of the items of its own log.

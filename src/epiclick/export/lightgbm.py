@@ -15,11 +15,11 @@ from epiclick.export.judgements import judge
 from epiclick.export.lightgbm_data import LightGBMData
 from epiclick.export.propensity import CLIP, weighted_clicks
 from epiclick.export.vectors import feature_vectors
-from epiclick.models.fitted import FittedPBM
+from epiclick.models.fitted import FittedModel
 
 
 def lightgbm_data(
-    fitted: FittedPBM,
+    fitted: FittedModel,
     counts: ClickCounts | None = None,
     features: Any = None,
     *,
@@ -79,7 +79,7 @@ class Rows(NamedTuple):
 
 
 def _by_posterior(
-    fitted: FittedPBM,
+    fitted: FittedModel,
     counts: ClickCounts | None,
     features: FeatureTable | None,
     cuts: Sequence[float] | None,
@@ -105,7 +105,7 @@ def _by_posterior(
 
 
 def _by_propensity(
-    fitted: FittedPBM,
+    fitted: FittedModel,
     counts: ClickCounts | None,
     features: FeatureTable | None,
     cuts: Sequence[float] | None,

@@ -16,7 +16,7 @@ import numpy as np
 from epiclick.data.counts import ClickCounts
 from epiclick.errors import InputError
 from epiclick.models.bias_table import click_table
-from epiclick.models.fitted import FittedPBM
+from epiclick.models.fitted import FittedModel
 from epiclick.models.prediction import contexts_of
 
 CLIP = 20.0
@@ -38,7 +38,7 @@ class WeightedClicks:
     weight: np.ndarray
 
 
-def weighted_clicks(fitted: FittedPBM, counts: ClickCounts, clip: float = CLIP) -> WeightedClicks:
+def weighted_clicks(fitted: FittedModel, counts: ClickCounts, clip: float = CLIP) -> WeightedClicks:
     """One or two rows a pair; see the module."""
     if not clip >= 1:
         raise InputError(
@@ -52,7 +52,7 @@ def weighted_clicks(fitted: FittedPBM, counts: ClickCounts, clip: float = CLIP) 
     return WeightedClicks(rows // 2, (rows % 2).astype(np.int32), weight[rows])
 
 
-def relative_bias(fitted: FittedPBM, counts: ClickCounts) -> np.ndarray:
+def relative_bias(fitted: FittedModel, counts: ClickCounts) -> np.ndarray:
     """(contexts of the counts,) bias relative to the anchor's; its mean where it is not known."""
     relative = click_table(fitted, level=0.9)["relative"].to_numpy()
     index = contexts_of(fitted, counts.contexts)

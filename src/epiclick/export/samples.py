@@ -11,7 +11,7 @@ from epiclick.data.counts import ClickCounts
 from epiclick.data.features import FeatureTable
 from epiclick.errors import InputError
 from epiclick.models.averaging import bias_by, networks_of
-from epiclick.models.fitted import FittedPBM
+from epiclick.models.fitted import FittedModel
 from epiclick.models.parameters import Parameters
 from epiclick.models.prediction import contexts_of, relevance_of_pairs, relevance_of_rows
 from epiclick.models.uncertainty import parameter_draws, without_uncertainty
@@ -38,7 +38,7 @@ class ItemSamples:
 
 
 def independent_draws(
-    fitted: FittedPBM, count: int, kind: str, rng: np.random.Generator
+    fitted: FittedModel, count: int, kind: str, rng: np.random.Generator
 ) -> list[Parameters]:
     """Parameters from the posterior, or members of an ensemble drawn at random; bias is a point."""
     if fitted.members:
@@ -54,20 +54,22 @@ def independent_draws(
     return list(draws[:count])
 
 
-def _with_point_bias(fitted: FittedPBM, member: Parameters, rng: np.random.Generator) -> Parameters:
+def _with_point_bias(
+    fitted: FittedModel, member: Parameters, rng: np.random.Generator
+) -> Parameters:
     if member.position.is_point:
         return member
     alone = without_uncertainty(replace(fitted, parameters=member))
     return parameter_draws(alone, 1, seed=int(rng.integers(2**31)))[0]
 
 
-def position_bias_samples(fitted: FittedPBM, draws: Sequence[Parameters]) -> np.ndarray:
+def position_bias_samples(fitted: FittedModel, draws: Sequence[Parameters]) -> np.ndarray:
     """(draws, contexts) bias in the model's contexts."""
     return bias_by(fitted, draws, np.arange(len(fitted.contexts)))[0]
 
 
 def samples_given_clicks(
-    fitted: FittedPBM,
+    fitted: FittedModel,
     draws: Sequence[Parameters],
     counts: ClickCounts,
     most: int,
@@ -98,7 +100,7 @@ def samples_given_clicks(
 
 
 def samples_by_features(
-    fitted: FittedPBM,
+    fitted: FittedModel,
     draws: Sequence[Parameters],
     features: FeatureTable,
     most: int,

@@ -5,12 +5,12 @@ import pyarrow as pa
 
 from epiclick.data.features import FeatureTable
 from epiclick.errors import InputError, Problem
-from epiclick.models.fitted import FittedPBM
+from epiclick.models.fitted import FittedModel
 from epiclick.models.prediction import columns_of
 
 
 def feature_vectors(
-    fitted: FittedPBM, table: FeatureTable, query_id: pa.Array, doc_id: pa.Array
+    fitted: FittedModel, table: FeatureTable, query_id: pa.Array, doc_id: pa.Array
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """(items, features) float32 as they stand in the table, not scaled; and their names.
 

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 from safetensors.numpy import load, save
 
-from epiclick.models.fitted import FittedPBM, Items, QuerySets
+from epiclick.models.fitted import FittedModel, Items, QuerySets
 from epiclick.models.parameters import Parameters, from_arrays, to_arrays
 from epiclick.models.seal import ITEMS, MEMBERS, POSTERIOR, QUERIES, WEIGHTS
 
@@ -14,7 +14,7 @@ POSTERIOR_ARRAYS = ("mean", "bayes", "robust")
 Arrays = dict[str, np.ndarray]
 
 
-def pack(fitted: FittedPBM) -> dict[str, bytes]:
+def pack(fitted: FittedModel) -> dict[str, bytes]:
     """All arrays of a model, by file."""
     queries, items = fitted.queries, fitted.items
     files = {

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from epiclick.models.fitted import FittedPBM
+from epiclick.models.fitted import FittedModel
 from epiclick.models.parameters import Parameters
 from epiclick.network import Layers, given_to_last
 
@@ -18,7 +18,7 @@ def networks_of(draws: Sequence[Parameters]) -> list[Layers]:
 
 
 def relevance_by(
-    fitted: FittedPBM, networks: Sequence[Layers], x: np.ndarray
+    fitted: FittedModel, networks: Sequence[Layers], x: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """alpha and beta by every network, (networks, pairs) each, of inputs (pairs, features).
 
@@ -47,7 +47,7 @@ def _outputs(networks: Sequence[Layers], x: np.ndarray) -> np.ndarray:
 
 
 def bias_by(
-    fitted: FittedPBM, draws: Sequence[Parameters], index: np.ndarray
+    fitted: FittedModel, draws: Sequence[Parameters], index: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Bias and 1 minus it by every draw, (draws, contexts) each.
 

@@ -9,7 +9,7 @@ from scipy import special, stats
 
 from epiclick.beta import Beta
 from epiclick.errors import InputError, did_you_mean
-from epiclick.models.fitted import FittedPBM, given_of
+from epiclick.models.fitted import FittedModel, given_of
 from epiclick.models.kinds import BiasKind
 from epiclick.models.position import position_betas
 
@@ -21,7 +21,7 @@ Ends: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarr
 """mean, low, high, relative_low, relative_high, (contexts,) each."""
 
 
-def click_table(fitted: FittedPBM, level: float, kind: BiasKind | None = None) -> pd.DataFrame:
+def click_table(fitted: FittedModel, level: float, kind: BiasKind | None = None) -> pd.DataFrame:
     """Context columns, mean, low, high, and the same relative to the anchor (or the first).
 
     A bias at its bound (see `posterior.at_bound`) has no interval: its ends are NaN.
@@ -43,7 +43,7 @@ def click_table(fitted: FittedPBM, level: float, kind: BiasKind | None = None) -
 
 
 def position_bias_table(
-    fitted: FittedPBM, level: float, kind: BiasKind | None = None
+    fitted: FittedModel, level: float, kind: BiasKind | None = None
 ) -> pd.DataFrame:
     """The same by given context: how much an item there is looked at on the pages of the log.
 
@@ -74,7 +74,7 @@ def position_bias_table(
     return table
 
 
-def _draws(fitted: FittedPBM, kind: BiasKind | None) -> np.ndarray:
+def _draws(fitted: FittedModel, kind: BiasKind | None) -> np.ndarray:
     """(draws, contexts) of the click model's parameters as probabilities; one for a point."""
     rng = np.random.default_rng(0)
     betas = fitted.parameters.position.betas(np)
@@ -97,26 +97,26 @@ def _draws(fitted: FittedPBM, kind: BiasKind | None) -> np.ndarray:
     return special.expit(logits)
 
 
-def _no_intervals(fitted: FittedPBM, level: float) -> Ends:
+def _no_intervals(fitted: FittedModel, level: float) -> Ends:
     """A point of which nothing more is known."""
     mean = fitted.parameters.position.emission(fitted.clicks, fitted.anchor, np).attractive
     nothing = np.full(len(mean), np.nan)
     return mean, nothing, nothing, nothing, nothing
 
 
-def _evidential(fitted: FittedPBM, level: float) -> Ends:
+def _evidential(fitted: FittedModel, level: float) -> Ends:
     """Of the Betas."""
     betas = Beta(*position_betas(fitted.parameters.position, np))
     log_theta, _ = betas.sample_logs(np.random.default_rng(0), RATIO_DRAWS)
     return betas.mean, *betas.interval(level), *_ratios(fitted, log_theta, level)
 
 
-def _robust(fitted: FittedPBM, level: float) -> Ends:
+def _robust(fitted: FittedModel, level: float) -> Ends:
     """Of a Gaussian, or Student's t between the members of an ensemble."""
     return _gaussian(fitted, level, "robust")
 
 
-def _bayes(fitted: FittedPBM, level: float) -> Ends:
+def _bayes(fitted: FittedModel, level: float) -> Ends:
     """Of draws by Markov chains, or else of a Gaussian."""
     drawn = posterior_samples(fitted)
     if drawn is None:
@@ -129,7 +129,7 @@ def _bayes(fitted: FittedPBM, level: float) -> Ends:
     return theta.mean(axis=0), low, high, *relative
 
 
-def _gaussian(fitted: FittedPBM, level: float, covariance: str) -> Ends:
+def _gaussian(fitted: FittedModel, level: float, covariance: str) -> Ends:
     centre, spread, freedom = _logits(fitted, covariance)
     mean, low, high = _of_logits(centre, np.sqrt(np.diag(spread)), _tails(level), freedom)
     relative = (low, high)
@@ -140,7 +140,7 @@ def _gaussian(fitted: FittedPBM, level: float, covariance: str) -> Ends:
     return mean, low, high, *relative
 
 
-INTERVALS: Mapping[BiasKind | None, Callable[[FittedPBM, float], Ends]] = {
+INTERVALS: Mapping[BiasKind | None, Callable[[FittedModel, float], Ends]] = {
     "robust": _robust,
     "bayes": _bayes,
     "evidential": _evidential,
@@ -148,7 +148,7 @@ INTERVALS: Mapping[BiasKind | None, Callable[[FittedPBM, float], Ends]] = {
 }
 
 
-def stored_at_bound(fitted: FittedPBM) -> list[int]:
+def stored_at_bound(fitted: FittedModel) -> list[int]:
     """Contexts whose bias the anchor's kept from rising, as the checks of the fit found.
 
     A model written before there was such a check has none.
@@ -156,7 +156,7 @@ def stored_at_bound(fitted: FittedPBM) -> list[int]:
     return [each["index"] for each in fitted.training.checks.get("at_bound", ())]
 
 
-def posterior_samples(fitted: FittedPBM) -> np.ndarray | None:
+def posterior_samples(fitted: FittedModel) -> np.ndarray | None:
     """(samples, contexts) logits of position bias by Markov chains, if there are; inf at 1."""
     if fitted.posterior is None or fitted.posterior.samples is None:
         return None
@@ -167,7 +167,7 @@ def posterior_samples(fitted: FittedPBM) -> np.ndarray | None:
     return logits
 
 
-def _resolve(fitted: FittedPBM, kind: BiasKind | None) -> BiasKind | None:
+def _resolve(fitted: FittedModel, kind: BiasKind | None) -> BiasKind | None:
     """The kind that is meant; None for a point of which nothing more is known."""
     has: dict[str, bool] = {
         "robust": fitted.posterior is not None or len(fitted.members) > 1,
@@ -193,7 +193,7 @@ def _resolve(fitted: FittedPBM, kind: BiasKind | None) -> BiasKind | None:
     return kind
 
 
-def _logits(fitted: FittedPBM, covariance: str) -> tuple[np.ndarray, np.ndarray, float]:
+def _logits(fitted: FittedModel, covariance: str) -> tuple[np.ndarray, np.ndarray, float]:
     """Logits of position bias (contexts,), their covariance, and its degrees of freedom.
 
     The anchor's logit is infinite, and certain. Of an ensemble of points the covariance is that
@@ -223,14 +223,14 @@ def _of_logits(
     return np.where(np.isinf(centre), 1.0, mean), low, high
 
 
-def _unless_at_bound(fitted: FittedPBM, ends: np.ndarray) -> np.ndarray:
+def _unless_at_bound(fitted: FittedModel, ends: np.ndarray) -> np.ndarray:
     kept = np.array(ends, float)
     kept[stored_at_bound(fitted)] = np.nan
     return kept
 
 
 def _ratios(
-    fitted: FittedPBM, log_theta: np.ndarray, level: float
+    fitted: FittedModel, log_theta: np.ndarray, level: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Central interval of theta_k relative to the anchor's or first, from draws."""
     first = log_theta[:, [fitted.anchor or 0]]  # (draws, 1)

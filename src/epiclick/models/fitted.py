@@ -98,7 +98,7 @@ class TrainingSummary:
 
 
 @dataclass(frozen=True, eq=False)
-class FittedPBM:
+class FittedModel:
     """A fitted position-based model.
 
     Attributes:
@@ -146,11 +146,11 @@ class FittedPBM:
         return CLICK_MODELS[self.click_model]
 
 
-def history_of(fitted: FittedPBM) -> tuple[str, ...]:
+def history_of(fitted: FittedModel) -> tuple[str, ...]:
     """The context columns of a model that are outcomes of the page, such as its last click."""
     return fitted.clicks.history
 
 
-def given_of(fitted: FittedPBM) -> tuple[pa.Table, np.ndarray]:
+def given_of(fitted: FittedModel) -> tuple[pa.Table, np.ndarray]:
     """The given contexts of a model, in order, and (contexts,) which of them each context has."""
     return given_contexts(fitted.contexts, history_of(fitted))

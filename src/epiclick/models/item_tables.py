@@ -12,7 +12,7 @@ from epiclick.beta import Beta
 from epiclick.data.features import FeatureTable
 from epiclick.errors import InputError
 from epiclick.models.averaging import networks_of
-from epiclick.models.fitted import FittedPBM, Items
+from epiclick.models.fitted import FittedModel, Items
 from epiclick.models.parameters import Parameters
 from epiclick.models.prediction import relevance_of_rows
 from epiclick.models.uncertainty import parameter_draws
@@ -20,7 +20,7 @@ from epiclick.relevance.average import beta_columns
 
 
 def relevance_frames(
-    fitted: FittedPBM,
+    fitted: FittedModel,
     features: FeatureTable,
     level: float,
     *,

@@ -9,7 +9,7 @@ import numpy as np
 from epiclick.data.log import LogOptions
 from epiclick.data.scaler import FeatureScaler
 from epiclick.data.stored_json import get, texts
-from epiclick.models.fitted import FeatureSpec, FittedPBM, Items, QuerySets, TrainingSummary
+from epiclick.models.fitted import FeatureSpec, FittedModel, Items, QuerySets, TrainingSummary
 from epiclick.models.kinds import head_of
 from epiclick.models.note_tables import (
     context_columns,
@@ -25,7 +25,7 @@ from epiclick.models.uncertainty import ParameterPosterior
 COUNTS = ("pairs", "displays", "clicks", "epochs", "best_epoch")
 
 
-def describe(fitted: FittedPBM) -> dict[str, Any]:
+def describe(fitted: FittedModel) -> dict[str, Any]:
     """All of a model but its arrays, as JSON can hold it."""
     return {
         "kind": fitted.kind,
@@ -60,13 +60,13 @@ def rebuild(
     items: Items | None,
     posterior: Mapping[str, np.ndarray] | None = None,
     members: tuple[Parameters, ...] = (),
-) -> FittedPBM:
+) -> FittedModel:
     """The model that `describe` described; raises one of MALFORMED where that cannot be.
 
     Keys that are not needed are ignored: a later release may add some.
     """
     features = get(note, "features", dict, type(None))
-    return FittedPBM(
+    return FittedModel(
         kind=get(note, "kind", str),
         head=get(note, "head", str),
         settings=tuples(get(note, "settings", dict)),

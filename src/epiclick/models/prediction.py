@@ -13,7 +13,7 @@ from epiclick.data.features import FeatureTable
 from epiclick.data.matching import locate_rows
 from epiclick.errors import InputError, InputWarning, Problem, did_you_mean
 from epiclick.models.averaging import bias_by, networks_of, relevance_by
-from epiclick.models.fitted import FittedPBM, Items, given_of, history_of
+from epiclick.models.fitted import FittedModel, Items, given_of, history_of
 from epiclick.models.uncertainty import parameter_draws
 from epiclick.network import Layers
 from epiclick.relevance.exposure import exposure
@@ -21,19 +21,19 @@ from epiclick.relevance.exposure import exposure
 CHUNK = 131_072  # pairs at once
 
 
-def bias_betas(fitted: FittedPBM) -> Beta | None:
+def bias_betas(fitted: FittedModel) -> Beta | None:
     """The Beta of each context's bias; None where bias is a point."""
     betas = fitted.parameters.position.betas(np)
     return None if betas is None else Beta(*betas)
 
 
-def mean_bias(fitted: FittedPBM) -> tuple[np.ndarray, np.ndarray]:
+def mean_bias(fitted: FittedModel) -> tuple[np.ndarray, np.ndarray]:
     """Expected bias and 1 minus it, (contexts,) each."""
     emission = fitted.parameters.position.emission(fitted.clicks, fitted.anchor, np)
     return emission.attractive, emission.attractive_rest
 
 
-def contexts_of(fitted: FittedPBM, contexts: pa.Table, *, warn: bool = True) -> np.ndarray:
+def contexts_of(fitted: FittedModel, contexts: pa.Table, *, warn: bool = True) -> np.ndarray:
     """Index of each context among the model's; -1 for unknown ones, named in a warning."""
     index = _located(fitted, contexts, fitted.contexts)
     if warn and np.any(index < 0):
@@ -49,12 +49,12 @@ def contexts_of(fitted: FittedPBM, contexts: pa.Table, *, warn: bool = True) -> 
     return index
 
 
-def given_contexts_of(fitted: FittedPBM, given: pa.Table) -> np.ndarray:
+def given_contexts_of(fitted: FittedModel, given: pa.Table) -> np.ndarray:
     """Index of each given context among the model's given ones; -1 for unknown ones."""
     return _located(fitted, given, given_of(fitted)[0])
 
 
-def _located(fitted: FittedPBM, contexts: pa.Table, known: pa.Table) -> np.ndarray:
+def _located(fitted: FittedModel, contexts: pa.Table, known: pa.Table) -> np.ndarray:
     names = known.column_names
     if contexts.column_names != names:
         history = history_of(fitted)
@@ -69,7 +69,7 @@ def _located(fitted: FittedPBM, contexts: pa.Table, known: pa.Table) -> np.ndarr
     )
 
 
-def bias_at(fitted: FittedPBM, contexts: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+def bias_at(fitted: FittedModel, contexts: pa.Table) -> tuple[np.ndarray, np.ndarray]:
     """Expected bias and 1 minus it in each of the given contexts, (contexts,) each."""
     theta, rest = mean_bias(fitted)
     index = contexts_of(fitted, contexts)
@@ -80,7 +80,7 @@ def bias_at(fitted: FittedPBM, contexts: pa.Table) -> tuple[np.ndarray, np.ndarr
 
 
 def draw_bias(
-    fitted: FittedPBM, contexts: pa.Table, samples: int, seed: int = 0
+    fitted: FittedModel, contexts: pa.Table, samples: int, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
     """Biases drawn from the model and 1 minus them, (samples, contexts); one if it has no Betas."""
     betas = bias_betas(fitted)
@@ -97,7 +97,7 @@ def draw_bias(
     return theta, rest
 
 
-def columns_of(fitted: FittedPBM, features: FeatureTable) -> np.ndarray | None:
+def columns_of(fitted: FittedModel, features: FeatureTable) -> np.ndarray | None:
     """Columns of the features in the model's order; None if they are in it already."""
     assert fitted.features is not None
     wanted, given = fitted.features.names, features.names
@@ -128,7 +128,7 @@ def columns_of(fitted: FittedPBM, features: FeatureTable) -> np.ndarray | None:
 
 
 def relevance_of_rows(
-    fitted: FittedPBM, networks: Sequence[Layers], features: FeatureTable, rows: np.ndarray
+    fitted: FittedModel, networks: Sequence[Layers], features: FeatureTable, rows: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """alpha and beta by every network, (networks, rows) each, of chunk after chunk of feature rows.
 
@@ -142,14 +142,14 @@ def relevance_of_rows(
         yield relevance_by(fitted, networks, x)
 
 
-def relevance_of(fitted: FittedPBM, counts: ClickCounts) -> tuple[np.ndarray, np.ndarray]:
+def relevance_of(fitted: FittedModel, counts: ClickCounts) -> tuple[np.ndarray, np.ndarray]:
     """alpha and beta of the pairs of counts by the model's own parameters, (pairs,) each."""
     alpha, beta = relevance_of_pairs(fitted, [fitted.parameters.layers], counts)
     return alpha[0], beta[0]
 
 
 def relevance_of_pairs(
-    fitted: FittedPBM, networks: Sequence[Layers], counts: ClickCounts
+    fitted: FittedModel, networks: Sequence[Layers], counts: ClickCounts
 ) -> tuple[np.ndarray, np.ndarray]:
     """alpha and beta of pairs before their own clicks by every network, (networks, pairs) each.
 
@@ -171,7 +171,7 @@ def relevance_of_pairs(
 
 
 def _relevance_by_exposure(
-    fitted: FittedPBM, networks: Sequence[Layers], counts: ClickCounts
+    fitted: FittedModel, networks: Sequence[Layers], counts: ClickCounts
 ) -> tuple[np.ndarray, np.ndarray]:
     counts = counts.by_given()
     known, size = given_contexts_of(fitted, counts.contexts), len(given_of(fitted)[0])
@@ -184,7 +184,7 @@ def _relevance_by_exposure(
     return alpha, beta
 
 
-def relevance_before(fitted: FittedPBM, counts: ClickCounts) -> tuple[np.ndarray, np.ndarray]:
+def relevance_before(fitted: FittedModel, counts: ClickCounts) -> tuple[np.ndarray, np.ndarray]:
     """alpha and beta of the pairs of counts, given the clicks of training only, (pairs,) each.
 
     A model without features knows the pairs of its log by their clicks there, and all others alike.
@@ -205,7 +205,7 @@ def _known_items(items: Items, counts: ClickCounts) -> np.ndarray:
     )
 
 
-def click_probabilities(fitted: FittedPBM, counts: ClickCounts) -> np.ndarray:
+def click_probabilities(fitted: FittedModel, counts: ClickCounts) -> np.ndarray:
     """Probability of a click at each entry of the counts, E[theta zeta]; (entries,).
 
     Over draws of the parameters jointly, as what raises theta in them lowers zeta. For items known

@@ -8,7 +8,7 @@ import pandas as pd
 
 from epiclick.beta import Beta
 from epiclick.errors import InputError, did_you_mean
-from epiclick.models.fitted import FittedPBM
+from epiclick.models.fitted import FittedModel
 from epiclick.models.parameters import Parameters
 from epiclick.models.uncertainty import parameter_draws, without_uncertainty
 
@@ -26,7 +26,9 @@ def ranked(items: pd.DataFrame, how: str, rng: np.random.Generator) -> pd.DataFr
     return table
 
 
-def draws_to_rank_by(fitted: FittedPBM, how: str, rng: np.random.Generator) -> Sequence[Parameters]:
+def draws_to_rank_by(
+    fitted: FittedModel, how: str, rng: np.random.Generator
+) -> Sequence[Parameters]:
     """The draws to average over; for "thompson" one alone."""
     if how not in SCORES:
         raise InputError(

@@ -8,7 +8,7 @@ import pyarrow as pa
 from epiclick.click_models.registry import CLICK_MODELS
 from epiclick.errors import InputError, Problem
 from epiclick.models.arrays import ITEM_NUMBERS, POSTERIOR_ARRAYS
-from epiclick.models.fitted import FeatureSpec, FittedPBM, Items, given_of, history_of
+from epiclick.models.fitted import FeatureSpec, FittedModel, Items, given_of, history_of
 from epiclick.models.kinds import HEADS_OF
 from epiclick.models.parameters import Parameters, to_arrays
 from epiclick.models.uncertainty import ParameterPosterior
@@ -19,13 +19,13 @@ ROUNDING = 1e-8
 """Covariances are symmetric and have no negative eigenvalues up to so much of their size."""
 
 
-def check_sound(fitted: FittedPBM, source: str, remedy: str) -> None:
+def check_sound(fitted: FittedModel, source: str, remedy: str) -> None:
     """Refuse a model whose parts do not fit together, with all that is wrong."""
     if problems := list(_problems(fitted)):
         raise InputError(f"{InputError.of(source, problems)}\n{remedy}", problems)
 
 
-def _problems(fitted: FittedPBM) -> Iterator[Problem]:
+def _problems(fitted: FittedModel) -> Iterator[Problem]:
     contexts = len(fitted.contexts)
     if lost := [name for name in history_of(fitted) if name not in fitted.contexts.column_names]:
         yield Problem(f"the {fitted.options.click_model} needs contexts by {', '.join(lost)}")
@@ -55,7 +55,7 @@ def _problems(fitted: FittedPBM) -> Iterator[Problem]:
         yield from _item_problems(fitted.items)
 
 
-def _name_problems(fitted: FittedPBM) -> Iterator[Problem]:
+def _name_problems(fitted: FittedModel) -> Iterator[Problem]:
     """Class, relevance head and click model are ones that there are, and go together."""
     upgrade = "Upgrade epiclick if a later release wrote it."
     if fitted.kind not in HEADS_OF:
@@ -88,7 +88,7 @@ def _feature_problems(features: FeatureSpec) -> Iterator[Problem]:
         yield Problem("the scaler needs finite means and positive, finite scales")
 
 
-def _network_problems(fitted: FittedPBM) -> Iterator[Problem]:
+def _network_problems(fitted: FittedModel) -> Iterator[Problem]:
     """Layers take what the one before gives, from the first inputs to the outputs of the kind.
 
     The first inputs are the features, or without any the shares of displays in each given context.
@@ -119,7 +119,7 @@ def _network_problems(fitted: FittedPBM) -> Iterator[Problem]:
         yield Problem(f"{fitted.kind} has no {type(position).__name__}")
 
 
-def _member_problems(number: int, member: Parameters, fitted: FittedPBM) -> Iterator[Problem]:
+def _member_problems(number: int, member: Parameters, fitted: FittedModel) -> Iterator[Problem]:
     """A member has the arrays of the model itself, though the last layer may be more precise."""
     arrays, own, first = map(to_arrays, (member, fitted.parameters, fitted.members[0]))
     if arrays.keys() != own.keys():
@@ -137,7 +137,7 @@ def _member_problems(number: int, member: Parameters, fitted: FittedPBM) -> Iter
         yield from _number_problems(f"{name} of member {number}", array)
 
 
-def _posterior_problems(posterior: ParameterPosterior, fitted: FittedPBM) -> Iterator[Problem]:
+def _posterior_problems(posterior: ParameterPosterior, fitted: FittedModel) -> Iterator[Problem]:
     """It is of position bias but the anchor's, and of the last layer."""
     if not fitted.parameters.position.is_point or not fitted.parameters.layers:
         yield Problem("a posterior needs position bias as points, and a network")
@@ -197,7 +197,7 @@ def _number_problems(name: str, array: np.ndarray) -> Iterator[Problem]:
         yield Problem(f"{name} must be finite numbers", count, "value")
 
 
-def _at_bound_problems(fitted: FittedPBM) -> Iterator[Problem]:
+def _at_bound_problems(fitted: FittedModel) -> Iterator[Problem]:
     """Contexts whose bias is at its bound are named by number; an older file has none."""
     found, contexts = fitted.training.checks.get("at_bound", []), len(fitted.contexts)
     listed = found if isinstance(found, list | tuple) else [found]
@@ -206,7 +206,7 @@ def _at_bound_problems(fitted: FittedPBM) -> Iterator[Problem]:
         yield Problem(f"training.checks.at_bound must name contexts from 0 to {contexts - 1}")
 
 
-def _robot_problems(fitted: FittedPBM) -> Iterator[Problem]:
+def _robot_problems(fitted: FittedModel) -> Iterator[Problem]:
     """What was found of robots is in words; an older file has none."""
     record = fitted.training.checks.get("robots", {"checked": False, "found": None})
     found = record.get("found", False) if isinstance(record, Mapping) else False

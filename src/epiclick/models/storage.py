@@ -19,7 +19,7 @@ from epiclick.models.arrays import (
     unpack_queries,
 )
 from epiclick.models.damage import MEND, reading
-from epiclick.models.fitted import FittedPBM
+from epiclick.models.fitted import FittedModel
 from epiclick.models.note import describe, rebuild, upgraded
 from epiclick.models.seal import (
     ITEMS,
@@ -39,7 +39,7 @@ StrPath = str | os.PathLike[str]
 Part = TypeVar("Part")
 
 
-def save_model(fitted: FittedPBM, path: StrPath) -> None:
+def save_model(fitted: FittedModel, path: StrPath) -> None:
     """Write a model to a folder, whole or not at all; a model that stands there is replaced.
 
     All comes back as it was, but for lists in `settings` (as tuples), tuples, dates and NaN in
@@ -55,7 +55,7 @@ def save_model(fitted: FittedPBM, path: StrPath) -> None:
             (aside / name).write_bytes(content)
 
 
-def load_model(path: StrPath) -> FittedPBM:
+def load_model(path: StrPath) -> FittedModel:
     """Read a model back; InputError where it is damaged, foreign or of a later version."""
     folder = Path(path)
     try:
@@ -96,7 +96,7 @@ def _read_optional(
     return _read_part(folder, note, name, unpack) if name in note["files"] else None
 
 
-def _check_confidence(fitted: FittedPBM, version: int, folder: Path) -> None:
+def _check_confidence(fitted: FittedModel, version: int, folder: Path) -> None:
     """Refuse a network whose second output meant another confidence; see `relevance.links`."""
     points = fitted.parameters.position.is_point
     if version == 1 and points and fitted.relevance_head.has_uncertainty:

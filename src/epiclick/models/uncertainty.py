@@ -11,7 +11,7 @@ from epiclick.models.parameters import Parameters
 from epiclick.models.position import PointLookup
 
 if TYPE_CHECKING:
-    from epiclick.models.fitted import FittedPBM
+    from epiclick.models.fitted import FittedModel
 
 DRAWS = 16
 """Parameters drawn to average answers over; in pairs mirrored at the mode, so means stay put."""
@@ -86,7 +86,7 @@ def mirrored_draws(
 
 
 def parameter_draws(
-    fitted: "FittedPBM", count: int = DRAWS, *, kind: str = "robust", seed: int = 0
+    fitted: "FittedModel", count: int = DRAWS, *, kind: str = "robust", seed: int = 0
 ) -> Sequence[Parameters]:
     """Parameters that answers are averaged over; position bias is a point in all but members.
 
@@ -116,6 +116,6 @@ def parameter_draws(
     return [from_vector(own, fitted.clicks, fitted.anchor, vector) for vector in vectors]
 
 
-def without_uncertainty(fitted: "FittedPBM") -> "FittedPBM":
+def without_uncertainty(fitted: "FittedModel") -> "FittedModel":
     """The model as if its parameters were known."""
     return replace(fitted, posterior=None, members=())

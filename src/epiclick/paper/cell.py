@@ -14,8 +14,9 @@ import jax
 import numpy as np
 import pandas as pd
 
+from epiclick.api import MODELS
 from epiclick.errors import InputWarning
-from epiclick.models.fitted import FeatureSpec, FittedPBM, QuerySets, TrainingSummary
+from epiclick.models.fitted import FeatureSpec, FittedModel, QuerySets, TrainingSummary
 from epiclick.models.kinds import head_of
 from epiclick.models.parameters import Parameters
 from epiclick.paper.files import CellFiles
@@ -26,7 +27,6 @@ from epiclick.paper.starts import Start, batch_size_of, start_of, training_of
 from epiclick.paper.variants import Variant
 from epiclick.paper.watch import Tell, Watch
 from epiclick.paper.worlds import Bench, RunData
-from epiclick.pbm import MODELS
 from epiclick.posterior.position import find_posterior
 from epiclick.training.checkpoint import Checkpoint, digest_settings
 from epiclick.training.loop import Training
@@ -93,7 +93,7 @@ def _train(
 
 
 def _rankers(
-    bench: Bench, variant: Variant, run: int, fitted: FittedPBM, parameters: Parameters
+    bench: Bench, variant: Variant, run: int, fitted: FittedModel, parameters: Parameters
 ) -> dict[str, np.ndarray]:
     """What the model says of rankers by single features, if it is asked (paper, section 7.5)."""
     if not variant.ranker:
@@ -123,12 +123,12 @@ def _no_rankers(bench: Bench, variant: Variant) -> dict[str, np.ndarray]:
     return found if variant.pointwise else {**found, "ranker_sample": nothing}
 
 
-def _model(variant: Variant, data: RunData, start: Start) -> FittedPBM:
+def _model(variant: Variant, data: RunData, start: Start) -> FittedModel:
     """A model of the variant's kind, with its first parameters."""
     train = data.train
     assert train.features is not None
     queries = train.query_id.unique()
-    return FittedPBM(
+    return FittedModel(
         kind=variant.kind,
         head=head_of(variant.kind, with_features=True),
         settings={},

@@ -9,7 +9,7 @@ from epiclick.evaluating import SAMPLES
 from epiclick.evaluation.clicks import score_clicks
 from epiclick.evaluation.joint import JointScores, joint_log_likelihood
 from epiclick.models.averaging import relevance_by
-from epiclick.models.fitted import FittedPBM
+from epiclick.models.fitted import FittedModel
 from epiclick.models.parameters import Parameters
 from epiclick.models.prediction import bias_at, bias_betas, draw_bias
 from epiclick.paper.worlds import RunData
@@ -31,7 +31,7 @@ class Measure:
             hold the error of the draws; its methods and epochs share it.
     """
 
-    fitted: FittedPBM
+    fitted: FittedModel
     data: RunData
     batches: Batches
     seed: int
@@ -57,7 +57,7 @@ class Measure:
         found |= self._likelihoods(fitted, alpha[where], beta[where])
         return {name: np.atleast_1d(np.asarray(value)) for name, value in found.items()}
 
-    def _relevance(self, fitted: FittedPBM) -> tuple[np.ndarray, np.ndarray]:
+    def _relevance(self, fitted: FittedModel) -> tuple[np.ndarray, np.ndarray]:
         """alpha and beta of all displayed pairs, or relevance and 1 - relevance, (pairs,) each."""
         inputs, networks = self.data.inputs, [fitted.parameters.layers]
         parts = [
@@ -68,7 +68,7 @@ class Measure:
         return alpha, beta
 
     def _likelihoods(
-        self, fitted: FittedPBM, alpha: np.ndarray, beta: np.ndarray
+        self, fitted: FittedModel, alpha: np.ndarray, beta: np.ndarray
     ) -> dict[str, float]:
         """The three test log-likelihoods of scored pairs, whose alpha and beta are given."""
         counts = self.data.scored

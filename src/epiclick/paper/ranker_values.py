@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from epiclick.api import BaseModel, EpistemicPBM, PointwisePBM
 from epiclick.comparison.compare import compare
 from epiclick.data.features import FeatureTable
 from epiclick.models.uncertainty import without_uncertainty
-from epiclick.pbm import EpistemicPBM, PointwisePBM, PositionBasedModel
 from epiclick.simulate.items import splits
 from epiclick.simulate.world import World
 
@@ -60,7 +60,7 @@ class Rankers:
     rankings: Mapping[str, pa.Table]
     features: FeatureTable
 
-    def judged_by(self, model: PositionBasedModel, samples: int, seed: int) -> np.ndarray:
+    def judged_by(self, model: BaseModel, samples: int, seed: int) -> np.ndarray:
         """(rankers, samples) of expected clicks a page by a fitted model, all queries alike."""
         drawn = compare(
             model,

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from epiclick.models.bias_table import click_table
-from epiclick.models.fitted import FittedPBM
+from epiclick.models.fitted import FittedModel
 from epiclick.posterior.anchor import anchor_option
 from epiclick.posterior.identifiability import SHOWN, named
 from epiclick.posterior.unbounded import UnboundedBias
@@ -48,7 +48,7 @@ class AtBound(NamedTuple):
 
 
 def contexts_at_bound(
-    fitted: FittedPBM, unbounded: UnboundedBias, held: Collection[int] = ()
+    fitted: FittedModel, unbounded: UnboundedBias, held: Collection[int] = ()
 ) -> tuple[AtBound, ...]:
     """Contexts whose bias is at its bound, the largest first.
 

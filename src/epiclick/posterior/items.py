@@ -8,7 +8,7 @@ import pandas as pd
 from epiclick.data.counts import ClickCounts
 from epiclick.errors import InputError
 from epiclick.models.averaging import bias_by, networks_of
-from epiclick.models.fitted import FittedPBM, Items
+from epiclick.models.fitted import FittedModel, Items
 from epiclick.models.item_tables import check_above, frame_of
 from epiclick.models.parameters import Parameters
 from epiclick.models.prediction import chunks_of, contexts_of, relevance_of_pairs
@@ -20,7 +20,7 @@ CHUNK = 65_536  # pairs at once
 
 
 def posteriors(
-    fitted: FittedPBM,
+    fitted: FittedModel,
     counts: ClickCounts,
     level: float,
     *,
@@ -41,7 +41,7 @@ def posteriors(
 
 
 def posterior_frames(
-    fitted: FittedPBM,
+    fitted: FittedModel,
     counts: ClickCounts,
     level: float,
     *,
@@ -60,7 +60,7 @@ def posterior_frames(
         yield frame_of(part.query_id, part.doc_id, columns)
 
 
-def known_items(fitted: FittedPBM, counts: ClickCounts, level: float) -> Items:
+def known_items(fitted: FittedModel, counts: ClickCounts, level: float) -> Items:
     """What a model without features keeps of the pairs of its log."""
     found = [known for _, known in posteriors(fitted, counts, level)]
     betas = [known.betas for known in found]

@@ -8,13 +8,13 @@ import pandas as pd
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import read_features
 from epiclick.errors import InputError
-from epiclick.models.fitted import FittedPBM
+from epiclick.models.fitted import FittedModel
 from epiclick.models.item_tables import item_frame, relevance_frames
 from epiclick.models.parameters import Parameters
 
 
 def judged_items(
-    fitted: FittedPBM,
+    fitted: FittedModel,
     features: Any,
     counts: ClickCounts | None,
     level: float,

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from epiclick.click_models.prior import is_held, logit_normal_sd
-from epiclick.models.fitted import FittedPBM
+from epiclick.models.fitted import FittedModel
 from epiclick.posterior.identifiability import named
 from epiclick.posterior.position import KnownBias
 
@@ -96,7 +96,7 @@ class Learned:
 
 
 def learned(
-    fitted: FittedPBM, known: KnownBias | None = None, at_bound: Sequence[int] = ()
+    fitted: FittedModel, known: KnownBias | None = None, at_bound: Sequence[int] = ()
 ) -> Learned | None:
     """How sure the fit is of position bias, against its prior; None where it has no posterior.
 

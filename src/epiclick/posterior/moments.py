@@ -10,7 +10,7 @@ from epiclick.data.counts import ClickCounts
 from epiclick.likelihood.compact import are_many, few_sizes, slots_needed, slots_of
 from epiclick.likelihood.tilting import tilted
 from epiclick.models.averaging import bias_by, networks_of
-from epiclick.models.fitted import FittedPBM
+from epiclick.models.fitted import FittedModel
 from epiclick.models.parameters import Parameters
 from epiclick.models.prediction import chunks_of, contexts_of, relevance_of_pairs
 from epiclick.processes import refuse_after_fork
@@ -19,7 +19,7 @@ CHUNK = 1024  # pairs at once, always as many, so that programs compile once
 
 
 def moments_by_draw(
-    fitted: FittedPBM, counts: ClickCounts, draws: Sequence[Parameters]
+    fitted: FittedModel, counts: ClickCounts, draws: Sequence[Parameters]
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Means and variances, (draws, pairs) each, of some pairs after the others.
 

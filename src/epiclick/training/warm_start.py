@@ -9,12 +9,12 @@ import pyarrow as pa
 from epiclick.data.counts import ClickCounts
 from epiclick.data.matching import locate_rows
 from epiclick.errors import InputError
-from epiclick.models.fitted import FittedPBM, given_of
+from epiclick.models.fitted import FittedModel, given_of
 from epiclick.models.parameters import Parameters
 from epiclick.models.prediction import columns_of
 
 
-def warm_start(init: FittedPBM, start: Parameters, train: ClickCounts) -> Parameters:
+def warm_start(init: FittedModel, start: Parameters, train: ClickCounts) -> Parameters:
     """The parameters of a fitted model, for the contexts of another log."""
     if (init.features is None) != (train.features is None):
         has, lacks = ("the log", "the model") if init.features is None else ("the model", "the log")

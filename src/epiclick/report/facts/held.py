@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from epiclick.api import BaseModel
 from epiclick.data.counts import ClickCounts
 from epiclick.errors import InputError
-from epiclick.pbm import PositionBasedModel
 from epiclick.report.facts.coverage import CoverageCount
 from epiclick.report.facts.judged import judged_at
 from epiclick.report.facts.sources import Sources
@@ -48,7 +48,7 @@ class Held:
 
 
 def held(
-    model: PositionBasedModel, counts: ClickCounts, truth: Truth, levels: Sequence[float] = LEVELS
+    model: BaseModel, counts: ClickCounts, truth: Truth, levels: Sequence[float] = LEVELS
 ) -> tuple[Held, ...]:
     """Hold intervals of position bias, and of the relevance of a log's items, against the truth.
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from epiclick.data.counts import ClickCounts
 from epiclick.models.averaging import networks_of
-from epiclick.models.fitted import FittedPBM, Items
+from epiclick.models.fitted import FittedModel, Items
 from epiclick.models.item_tables import relevance_frames
 from epiclick.models.prediction import chunks_of, relevance_of_pairs
 from epiclick.models.uncertainty import parameter_draws
@@ -96,7 +96,7 @@ def _kept(items: Items) -> Iterator[Judged]:
         )
 
 
-def _by_clicks(fitted: FittedPBM, log: ClickCounts, level: float) -> Iterator[Judged]:
+def _by_clicks(fitted: FittedModel, log: ClickCounts, level: float) -> Iterator[Judged]:
     from epiclick.posterior.items import posteriors  # which loads jax
 
     for part, known in posteriors(fitted, log, level):
@@ -109,7 +109,7 @@ def _by_clicks(fitted: FittedPBM, log: ClickCounts, level: float) -> Iterator[Ju
         )
 
 
-def _by_features(fitted: FittedPBM, log: ClickCounts, level: float) -> Iterator[Judged]:
+def _by_features(fitted: FittedModel, log: ClickCounts, level: float) -> Iterator[Judged]:
     networks = networks_of(parameter_draws(fitted))
     for _, _, part in chunks_of(log, CHUNK):
         found = relevance_of_pairs(fitted, networks, part)  # (members, pairs) each

@@ -8,7 +8,7 @@ from epiclick.data.counts import ClickCounts
 from epiclick.data.matching import locate_rows
 from epiclick.evaluation.coverage import ranks_among
 from epiclick.models.averaging import bias_by, networks_of
-from epiclick.models.fitted import FittedPBM
+from epiclick.models.fitted import FittedModel
 from epiclick.models.prediction import contexts_of, relevance_of_pairs
 from epiclick.models.uncertainty import parameter_draws
 from epiclick.report.facts.rates import click_rates
@@ -56,7 +56,7 @@ class Reliability:
 
 
 def reliability(
-    fitted: FittedPBM, counts: ClickCounts, chance: np.ndarray, *, seed: int
+    fitted: FittedModel, counts: ClickCounts, chance: np.ndarray, *, seed: int
 ) -> Reliability:
     """Compare rates and counts with the model's.
 
@@ -98,7 +98,7 @@ def reliability(
     )
 
 
-def _places(fitted: FittedPBM, counts: ClickCounts, rng: np.random.Generator) -> np.ndarray:
+def _places(fitted: FittedModel, counts: ClickCounts, rng: np.random.Generator) -> np.ndarray:
     """(pairs,) place of each pair's clicks among draws from the model, from 0 to 1."""
     draws = parameter_draws(fitted, DRAWS)
     networks = networks_of(draws)

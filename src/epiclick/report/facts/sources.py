@@ -6,12 +6,12 @@ from functools import cached_property
 
 import numpy as np
 
+from epiclick.api import BaseModel
 from epiclick.comparison.result import Comparison
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import FeatureTable
 from epiclick.data.matching import is_among
-from epiclick.models.fitted import FittedPBM
-from epiclick.pbm import PositionBasedModel
+from epiclick.models.fitted import FittedModel
 from epiclick.report.facts.absent import Absent
 from epiclick.report.facts.truth import Truth
 
@@ -36,12 +36,12 @@ class Sources:
         made: the day, as text.
     """
 
-    model: PositionBasedModel
+    model: BaseModel
     name: str
     log: ClickCounts | None = None
     later: ClickCounts | None = None
     features: FeatureTable | None = None
-    others: Mapping[str, PositionBasedModel] = field(default_factory=dict)
+    others: Mapping[str, BaseModel] = field(default_factory=dict)
     comparison: Comparison | None = None
     truth: Truth | None = None
     true_values: Mapping[str, float] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Sources:
     made: str = ""
 
     @property
-    def fitted(self) -> FittedPBM:
+    def fitted(self) -> FittedModel:
         """The model's inside."""
         return self.model.fitted_
 
@@ -92,13 +92,13 @@ class Trial:
     """
 
     counts: ClickCounts
-    fitted: FittedPBM
+    fitted: FittedModel
     train: ClickCounts | None
     words: str
     fair: bool
 
 
-def _unseen_of(fitted: FittedPBM, log: ClickCounts) -> Trial:
+def _unseen_of(fitted: FittedModel, log: ClickCounts) -> Trial:
     """The part of a log that the model has seen least of."""
     train, held_out = (
         is_among("query_id", log.query_id, queries)
@@ -115,6 +115,6 @@ def _unseen_of(fitted: FittedPBM, log: ClickCounts) -> Trial:
     return Trial(log.subset(everything), fitted, log, "clicks it has learned from", False)
 
 
-def _forgetful(fitted: FittedPBM) -> FittedPBM:
+def _forgetful(fitted: FittedModel) -> FittedModel:
     """The model without the items that it knows by their clicks, those held out among them."""
     return replace(fitted, items=None)

@@ -5,18 +5,18 @@ from typing import Any
 
 import numpy as np
 
+from epiclick.api import BaseModel
 from epiclick.comparison.compare import read_slots
 from epiclick.comparison.result import Comparison
 from epiclick.comparison.traffic import traffic_of
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import FeatureTable
-from epiclick.pbm import PositionBasedModel
 from epiclick.report.facts.truth import Truth
 from epiclick.simulate.examination import has_positions_alone
 
 
 def true_values(
-    model: PositionBasedModel,
+    model: BaseModel,
     rankings: Mapping[str, Any],
     features: FeatureTable | None,
     clicks: ClickCounts | None,

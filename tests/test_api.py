@@ -14,7 +14,7 @@ from sklearn.base import clone
 import epiclick as ec
 from epiclick.errors import InputError
 from epiclick.evaluating import evaluate
-from epiclick.models.fitted import FittedPBM
+from epiclick.models.fitted import FittedModel
 from epiclick.models.uncertainty import without_uncertainty
 from epiclick.posterior.mode import SETTLED
 
@@ -241,7 +241,7 @@ def test_validation_that_shares_queries_or_shows_other_positions(world: ec.World
 
 
 def test_held_out_queries_are_kept_and_labelled(model: ec.EpistemicPBM, world: ec.World) -> None:
-    fitted: FittedPBM = model.fitted_
+    fitted: FittedModel = model.fitted_
     train, held_out = (
         set(ids.to_pylist()) for ids in (fitted.queries.train, fitted.queries.held_out)
     )

@@ -18,7 +18,7 @@ from epiclick.estimators.names import EstimatorName
 from epiclick.evaluation.clicks import ClickScores, score_clicks
 from epiclick.manners import Parametrised
 from epiclick.models.bias_table import click_table, position_bias_table
-from epiclick.models.fitted import FittedPBM
+from epiclick.models.fitted import FittedModel
 from epiclick.models.item_tables import item_frame, relevance_frames
 from epiclick.models.kinds import BiasKind, ThetaPosterior
 from epiclick.models.prediction import click_probabilities
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from epiclick.fitting import Plan
 
 
-class PositionBasedModel(Parametrised, ABC):
+class BaseModel(Parametrised, ABC):
     """What all models share: fitting, asking, files.
 
     Attributes:
@@ -42,7 +42,7 @@ class PositionBasedModel(Parametrised, ABC):
     click_model: ClassVar[str] = "pbm"
     seed: int
     level: float
-    fitted_: FittedPBM
+    fitted_: FittedModel
 
     def fit(
         self,
@@ -51,7 +51,7 @@ class PositionBasedModel(Parametrised, ABC):
         *,
         position_bias: Any = None,
         randomised: ClickCounts | None = None,
-        init: "PositionBasedModel | None" = None,
+        init: "BaseModel | None" = None,
         checkpoint: str | Path | None = None,
         resume: bool = False,
         progress: bool = True,
@@ -73,14 +73,14 @@ class PositionBasedModel(Parametrised, ABC):
             resume: go on from that file, to the very result of an uninterrupted run.
             progress: show a progress bar, on a terminal.
         """
-        from epiclick.fitting import fit_pbm
+        from epiclick.fitting import fit_model
         from epiclick.plans import check_parameters, with_known_bias
 
         check_parameters(self)  # type: ignore[arg-type]
         for name, other in {"valid": valid, "randomised": randomised}.items():
             if other is not None:
                 check_counts(name, other)
-        if not isinstance(init, PositionBasedModel | None):
+        if not isinstance(init, BaseModel | None):
             raise InputError(
                 f"init must be a fitted model, not {shown(init)}; load(path) reads one from a "
                 "folder"
@@ -90,7 +90,7 @@ class PositionBasedModel(Parametrised, ABC):
         plan = self._plan(counts)
         if position_bias is not None:
             plan = with_known_bias(plan, counts, position_bias)
-        self.fitted_ = fit_pbm(
+        self.fitted_ = fit_model(
             plan,
             counts,
             valid,
@@ -120,7 +120,7 @@ class PositionBasedModel(Parametrised, ABC):
         """What is to be fitted to the counts, and how."""
 
     @property
-    def _fitted(self) -> FittedPBM:
+    def _fitted(self) -> FittedModel:
         if not hasattr(self, "fitted_"):
             raise InputError(f"this {type(self).__name__} is not fitted yet; call fit first")
         return self.fitted_
@@ -261,7 +261,7 @@ class PositionBasedModel(Parametrised, ABC):
         save_model(self._fitted, check_path("path", path))
 
 
-class EpistemicModel(PositionBasedModel):
+class EpistemicModel(BaseModel):
     """A click model with a Beta distribution for every relevance.
 
     Args:
@@ -363,7 +363,7 @@ class EpistemicModel(PositionBasedModel):
         return epistemic_plan(self, counts)
 
 
-class PointwisePBM(PositionBasedModel):
+class PointwisePBM(BaseModel):
     """The usual position-based model: one number for every relevance and position.
 
     Args:
@@ -435,7 +435,7 @@ EPISTEMIC: dict[str, type[EpistemicModel]] = {
 }
 """The public classes by click model."""
 
-MODELS: dict[str, type[PositionBasedModel]] = {
+MODELS: dict[str, type[BaseModel]] = {
     **{cls.__name__: cls for cls in EPISTEMIC.values()},
     "PointwisePBM": PointwisePBM,
 }
@@ -452,7 +452,7 @@ if TYPE_CHECKING:
 globals().update({cls.__name__: cls for cls in EPISTEMIC.values()})
 
 
-def load(path: str | Path) -> PositionBasedModel:
+def load(path: str | Path) -> BaseModel:
     """A model written by `save`; needs numpy and scipy only, not jax."""
     fitted = load_model(check_path("path", path))
     kind = MODELS[fitted.kind]
