@@ -264,36 +264,7 @@ class BaseModel(Parametrised, ABC):
 class EpistemicModel(BaseModel):
     """A click model with a Beta distribution for every relevance.
 
-    Args:
-        estimator: how the gradient of the likelihood is found. `marginal`: position bias is a
-            point while training, relevance is integrated exactly. The paper's: `naive`,
-            `self_normalized`, `conditioned`; `exact` is the last with the closed form inside.
-        baseline: subtract leave-one-out baselines in the paper's estimators.
-        samples: samples of position bias, and of relevance where it is sampled.
-        anchor: the context whose bias is 1, so that relevance means the probability of a click if
-            shown there. "auto": for `marginal` the first position, or a context that is looked at
-            more than it by more than noise explains; None for the paper's.
-            None leaves the scale free: absolute values then rest on the prior.
-        members: networks of an ensemble, each trained on a bootstrap of the queries, all in one
-            program beside the model's own; answers then average over them. 1: no ensemble.
-        bootstrap: False for members that see all queries and differ in their first weights alone.
-        hidden: units of the network's hidden layers.
-        entropy: weight of the modified entropy.
-        epochs: passes over the pairs, at most; unless told, 50 with features. Without, 10, as what
-            training leaves undone the way to the posterior's mode does; 300 where there is none.
-        batch_size: pairs in a batch, at most.
-        learning_rate: of AdamW.
-        weight_decay: of AdamW.
-        patience: epochs without a better validation likelihood before training stops; None for no
-            early stopping. Without features there is too little to learn for any.
-        holdout: share of queries held out for validation.
-        literal: the paper's estimators to the letter: `naive` without a fixed offset (its weights
-            underflow), the self-normalised ones with a further factor 1/samples.
-        decay: let the learning rate fall along half a cosine.
-        theta_posterior: how the posterior of position bias is found after a `marginal` fit:
-            "laplace", a Gaussian around its mode, or "nuts", by Markov chains (numpyro).
-        level: probability that the intervals hold.
-        seed: of everything random.
+    Parameters are explained at `EpistemicPBM`; they mean the same for all click models.
     """
 
     def __init__(
@@ -422,16 +393,67 @@ class PointwisePBM(BaseModel):
         return pointwise_plan(self, counts)
 
 
-def _epistemic(name: str, public: str) -> type[EpistemicModel]:
-    """The public class of a click model."""
-    words = f"{click_model(name).title.capitalize()} with a Beta distribution for every relevance."
-    rest = (EpistemicModel.__doc__ or "").split("\n", 1)[1]
-    space = {"click_model": name, "__doc__": f"{words}\n{rest}", "__module__": __name__}
-    return type(public, (EpistemicModel,), space)
+class EpistemicPBM(EpistemicModel):
+    """Position-based model with a Beta distribution for every relevance.
+
+    Args:
+        estimator: how the gradient of the likelihood is found. `marginal`: position bias is a
+            point while training, relevance is integrated exactly. The paper's: `naive`,
+            `self_normalized`, `conditioned`; `exact` is the last with the closed form inside.
+        baseline: subtract leave-one-out baselines in the paper's estimators.
+        samples: samples of position bias, and of relevance where it is sampled.
+        anchor: the context whose bias is 1, so that relevance means the probability of a click if
+            shown there. "auto": for `marginal` the first position, or a context that is looked at
+            more than it by more than noise explains; None for the paper's.
+            None leaves the scale free: absolute values then rest on the prior.
+        members: networks of an ensemble, each trained on a bootstrap of the queries, all in one
+            program beside the model's own; answers then average over them. 1: no ensemble.
+        bootstrap: False for members that see all queries and differ in their first weights alone.
+        hidden: units of the network's hidden layers.
+        entropy: weight of the modified entropy.
+        epochs: passes over the pairs, at most; unless told, 50 with features. Without, 10, as what
+            training leaves undone the way to the posterior's mode does; 300 where there is none.
+        batch_size: pairs in a batch, at most.
+        learning_rate: of AdamW.
+        weight_decay: of AdamW.
+        patience: epochs without a better validation likelihood before training stops; None for no
+            early stopping. Without features there is too little to learn for any.
+        holdout: share of queries held out for validation.
+        literal: the paper's estimators to the letter: `naive` without a fixed offset (its weights
+            underflow), the self-normalised ones with a further factor 1/samples.
+        decay: let the learning rate fall along half a cosine.
+        theta_posterior: how the posterior of position bias is found after a `marginal` fit:
+            "laplace", a Gaussian around its mode, or "nuts", by Markov chains (numpyro).
+        level: probability that the intervals hold.
+        seed: of everything random.
+    """
+
+    click_model = "pbm"
+
+
+class EpistemicUBM(EpistemicModel):
+    """User browsing model: how likely a place is looked at depends on the last click above it.
+
+    Counts must know that click: `read_log(..., click_model="ubm")`. Parameters are those of
+    `EpistemicPBM`; `click_table` shows examination by position and last click.
+    """
+
+    click_model = "ubm"
+
+
+def _class_of(name: str, public: str) -> type[EpistemicModel]:
+    """The public class of a click model, made here where it is not written out above."""
+    if public not in globals():
+        words = f"{click_model(name).title.capitalize()}; parameters are those of `EpistemicPBM`."
+        space = {"click_model": name, "__doc__": words, "__module__": __name__}
+        globals()[public] = type(public, (EpistemicModel,), space)
+    own: type[EpistemicModel] = globals()[public]
+    assert own.click_model == name
+    return own
 
 
 EPISTEMIC: dict[str, type[EpistemicModel]] = {
-    name: _epistemic(name, home.public) for name, home in HOMES.items()
+    name: _class_of(name, home.public) for name, home in HOMES.items()
 }
 """The public classes by click model."""
 
@@ -439,17 +461,6 @@ MODELS: dict[str, type[BaseModel]] = {
     **{cls.__name__: cls for cls in EPISTEMIC.values()},
     "PointwisePBM": PointwisePBM,
 }
-
-if TYPE_CHECKING:
-
-    class EpistemicPBM(EpistemicModel):
-        """See `EPISTEMIC`."""
-
-    class EpistemicUBM(EpistemicModel):
-        """See `EPISTEMIC`."""
-
-
-globals().update({cls.__name__: cls for cls in EPISTEMIC.values()})
 
 
 def load(path: str | Path) -> BaseModel:
