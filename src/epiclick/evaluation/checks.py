@@ -158,7 +158,8 @@ def _scale(
     if moved is not None:
         found.append(moved_words(fitted.contexts, fitted.anchor, moved))
     if at_bound:
-        found.append(at_bound_words(fitted.contexts, fitted.anchor, at_bound))
+        anchors = set(fitted.clicks.anchors(fitted.contexts).tolist())
+        found.append(at_bound_words(fitted.contexts, fitted.anchor, at_bound, anchors))
     return found
 
 

@@ -72,15 +72,30 @@ def contexts_at_bound(
     return tuple(sorted(found, key=lambda each: -each.ratio))
 
 
-def at_bound_words(contexts: pa.Table, anchor: int, found: Sequence[AtBound]) -> str:
-    """What it means, and the anchor to choose instead; the largest comes first."""
+def at_bound_words(
+    contexts: pa.Table,
+    anchor: int,
+    found: Sequence[AtBound],
+    anchors: Collection[int] | None = None,
+) -> str:
+    """What it means, and the anchor to choose instead; the largest comes first.
+
+    Args:
+        contexts: of the model.
+        anchor: index of its own.
+        found: contexts at their bound.
+        anchors: contexts that may be the anchor; all by default.
+    """
     places = named(contexts, [each.context for each in found])
     ratios = ", ".join(f"{each.ratio:.2f}" for each in found[:SHOWN] if np.isfinite(each.ratio))
     free = f"about {ratios} times" if ratios else "any number of times"
     largest = "it" if len(found) == 1 else "the largest"
-    return (
+    words = (
         f"the bias at {places} is at its bound, the anchor's, and has no interval: without the "
         f"bound it is {free} the anchor ({named(contexts, [anchor])}). Other biases and relevance "
-        f"may be off too. Choose {largest} as the anchor: "
-        f"{anchor_option(contexts, found[0].context)}"
+        "may be off too"
     )
+    if anchors is not None and found[0].context not in anchors:
+        return words
+    option = anchor_option(contexts, found[0].context)
+    return f"{words}. Choose {largest} as the anchor: {option}"

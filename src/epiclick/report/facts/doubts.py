@@ -54,7 +54,7 @@ def doubts(
 
 
 def _of_fit(bias: Bias) -> Iterator[Doubt]:
-    reason = "clicks vary more than a position-based model allows"
+    reason = f"clicks vary more than a {bias.model} allows"
     ratio = bias.fit_ratio
     if ratio is None:
         yield Doubt(reason, "open", "Too few items were shown often enough to check this.")
