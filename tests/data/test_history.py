@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -344,3 +345,29 @@ def test_a_damaged_file_of_counts_is_no_log(tmp_path):
     pq.write_table(read_log(random_log(16), click_model="ubm").to_table(), path)
     with pytest.raises(InputError, match="counted rows"):
         read_log(path, click_model="ubm")
+
+
+def test_completed_counts_hold_the_same_entries_among_all_contexts() -> None:
+    log = pa.table(
+        {
+            "page_id": [1, 1, 1, 2, 2, 2],
+            "query_id": [1] * 6,
+            "doc_id": [1, 2, 3, 3, 1, 2],
+            "position": [1, 2, 3, 1, 2, 3],
+            "click": [0, 0, 1, 1, 0, 0],
+        }
+    )
+    counts = read_log(log, click_model="ubm")
+    whole = counts.completed()
+    assert [tuple(row.values()) for row in whole.contexts.to_pylist()] == [
+        (1, 0),
+        (2, 0),
+        (2, 1),
+        (3, 0),
+        (3, 1),
+        (3, 2),
+    ]
+    assert whole.completed() is whole
+    assert whole.to_table().to_pylist() == counts.to_table().to_pylist()
+    order = whole.pair * len(whole.contexts) + whole.context
+    assert np.all(np.diff(order) > 0)

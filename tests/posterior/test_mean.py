@@ -4,7 +4,13 @@ import jax
 import numpy as np
 import pytest
 
-from epiclick.posterior.mean import FURTHEST, bias_directions, posterior_mean
+from epiclick.posterior.mean import (
+    FURTHEST,
+    MOST_DIRECTIONS,
+    _steps,
+    bias_directions,
+    posterior_mean,
+)
 from epiclick.posterior.mode import find_mode, inverse
 
 from .small_worlds import density_of, with_features, world
@@ -107,3 +113,16 @@ def test_a_sample_of_the_pairs_tells_the_mean_without_bias(monkeypatch) -> None:
     error = np.std(some, ddof=1) / np.sqrt(12)
     assert 0 < error < 0.1 * whole[0]
     assert abs(np.mean(some) - whole[0]) < 3 * error
+
+
+def test_random_steps_have_the_squares_of_all_directions() -> None:
+    """Few directions are taken as they are; of many, sums with random signs are right on average."""
+    few = np.random.default_rng(0).normal(size=(MOST_DIRECTIONS, 3))
+    assert all(weight == 1 for _, weight in _steps(few, 0))
+    np.testing.assert_array_equal([step for step, _ in _steps(few, 0)], few)
+    many = np.random.default_rng(1).normal(size=(MOST_DIRECTIONS + 8, 4))
+    every = np.array(
+        [sum(w * np.outer(step, step) for step, w in _steps(many, seed)) for seed in range(400)]
+    )
+    error = every.std(axis=0) / np.sqrt(len(every))
+    assert np.all(np.abs(every.mean(axis=0) - many.T @ many) < 4.5 * error + 1e-12)

@@ -1,0 +1,97 @@
+"""A click model other than the usual one, through the verbs."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from .conftest import epiclick
+
+WORLD = ["--queries", 40, "--docs", 6, "--features", 3, "--pages", 1500, "--positions", 3]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A world of users who look further after a click, and a model of them."""
+    place = tmp_path_factory.mktemp("ubm")
+    made = epiclick("simulate", "--out", place / "world", *WORLD, "--users", "ubm", "-q")
+    assert made.code == 0, made.err
+    table = pd.read_parquet(place / "world" / "features.parquet")
+    for name, ascending in (("new", False), ("old", True)):
+        ordered = table.sort_values(["query_id", "f0"], ascending=[True, ascending])
+        ordered["position"] = ordered.groupby("query_id").cumcount() + 1
+        ordered = ordered[ordered["position"] <= 3][["query_id", "doc_id", "position"]]
+        ordered.to_parquet(place / f"{name}.parquet")
+    log = place / "world" / "clicks.parquet"
+    fitted = epiclick("fit", log, "--click-model", "ubm", "--out", place / "model", "--json")
+    record = fitted.record
+    assert record["click_model"] == "ubm"
+    assert [(row["position"], row["last_click"]) for row in record["parameters"]] == [
+        (1, 0),
+        (2, 0),
+        (2, 1),
+        (3, 0),
+        (3, 1),
+        (3, 2),
+    ]
+    assert [row["position"] for row in record["position_bias"]] == [1, 2, 3]
+    return place
+
+
+def test_verbs_read_later_logs_as_the_model_does(folder: Path) -> None:
+    model, log = folder / "model", folder / "world" / "clicks.parquet"
+    bias = epiclick("position-bias", model, "--json").record
+    assert len(bias["parameters"]) == 6
+    scores = epiclick("evaluate", model, log, "--truth", folder / "world", "--json").record
+    assert [row["position"] for row in scores["by_position"]] == [1, 2, 3]
+    assert {each["quantity"] for each in scores["coverage"]} == {"position_bias", "relevance"}
+    rankings = [f"--ranking={name}={folder / name}.parquet" for name in ("new", "old")]
+    compared = epiclick("compare", model, *rankings, "--clicks", log, "--json").record
+    assert [row["name"] for row in compared["rankers"]] == ["new", "old"]
+    out = folder / "report.html"
+    made = epiclick("report", model, log, "--out", out, "--truth", folder / "world", "-q")
+    assert made.code == 0, made.err
+    assert "Looked at, by position, last_click" in out.read_text()
+
+
+def test_tables_for_people_show_examination_and_position_bias(folder: Path) -> None:
+    printed = epiclick("position-bias", folder / "model").out
+    assert "Examination, 90% intervals" in printed
+    assert "last_click" in printed
+    assert "Position bias, 90% intervals; relative to position 1" in printed
+
+
+def test_counts_keep_the_history_that_a_model_needs(folder: Path) -> None:
+    log, counts = folder / "world" / "clicks.parquet", folder / "counts.parquet"
+    made = epiclick("count", log, "--click-model", "ubm", "--out", counts, "--json").record
+    assert [row["position"] for row in made["by_position"]] == [1, 2, 3]
+    assert "last_click" in pd.read_parquet(counts).columns
+    scored = epiclick("evaluate", folder / "model", counts, "--json")
+    assert scored.code == 0, scored.err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--click-model", "umb"], "--click-model must be one of pbm, ubm, not 'umb'"),
+        (
+            ["--click-model", "ubm", "--estimator", "pointwise"],
+            "--estimator pointwise is for --click-model pbm alone",
+        ),
+    ],
+)
+def test_what_cannot_be_fitted_is_refused_at_once(
+    options: list[str], words: str, folder: Path
+) -> None:
+    done = epiclick("fit", "no-such-log.csv", *options, "--out", folder / "none")
+    assert done.code == 2
+    assert words in done.err
+
+
+def test_a_log_without_pages_is_refused_in_one_message(folder: Path, tmp_path: Path) -> None:
+    log = pd.read_parquet(folder / "world" / "clicks.parquet").drop(columns="page_id")
+    log.to_csv(tmp_path / "log.csv", index=False)
+    done = epiclick("fit", tmp_path / "log.csv", "--click-model", "ubm", "--out", tmp_path / "m")
+    assert done.code == 2
+    assert "the user browsing model reads where a page was clicked before" in done.err
+    assert "--column page_id=NAME" in done.err
