@@ -13,9 +13,7 @@ import pyarrow as pa
 import pytest
 
 from epiclick import InputError, LogOptions
-from epiclick.api import EpistemicPBM
 from epiclick.click_models.registry import click_model
-from epiclick.comparison.compare import compare
 from epiclick.comparison.items import Items, moments_of
 from epiclick.comparison.rankings import read_ranking
 from epiclick.comparison.slots import slots_of
@@ -84,7 +82,9 @@ def model_of(counts: ClickCounts, seed=3) -> FittedModel:
     summary = TrainingSummary(0, 0, 0, 0, 0, 0.0, 0.0, pd.DataFrame(), {"by_context": rates})
     layer = (rng.normal(size=(given, 2)).astype(np.float32), np.zeros(2, np.float32))
     return FittedModel(
-        kind="EpistemicPBM",
+        kind="EpistemicUBM",
+        head="id_beta",
+        click_model="ubm",
         settings={},
         parameters=Parameters((layer,), PointLookup(rng.normal(size=len(contexts)))),
         anchor=0,
@@ -198,13 +198,6 @@ def test_slots_of_rankings(fitted, both):
     # control: a slot has several full contexts
     assert np.bincount(index).max() > 1
     assert one.given.max() < len(given) < len(fitted.contexts)
-
-
-def test_comparisons_are_refused_until_they_follow_pages(fitted, both):
-    model = EpistemicPBM()
-    model.fitted_ = fitted
-    with pytest.raises(InputError, match="cannot be compared by a user browsing model"):
-        compare(model, {"new": pd.DataFrame()})
 
 
 def test_page_rules(logs):

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from scipy import special
 
+from epiclick.click_models.pbm import PositionBased
 from epiclick.click_models.prior import HELD_SD
 from epiclick.posterior.learned import LITTLE, NOTHING, learned
 from epiclick.posterior.position import KnownBias
@@ -22,7 +23,9 @@ def fit(mode: list[float], sd: list[float], anchor: int | None = 0) -> Any:
     # a last layer follows position bias
     size = [*sd, 0.1, 0.1]
     posterior = SimpleNamespace(mean=np.array([*mode, 0.0, 0.0]), robust=np.diag(np.square(size)))
-    return SimpleNamespace(contexts=CONTEXTS, anchor=anchor, posterior=posterior)
+    return SimpleNamespace(
+        contexts=CONTEXTS, anchor=anchor, posterior=posterior, clicks=PositionBased()
+    )
 
 
 def test_standard_deviations_are_those_of_draws() -> None:

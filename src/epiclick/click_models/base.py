@@ -22,10 +22,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
-import pyarrow as pa
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
+    import pyarrow as pa
 
     from epiclick.click_models.prior import ParameterPrior
 
@@ -125,11 +125,11 @@ class ClickModel(Protocol):
         """
         ...
 
-    def complete(self, contexts: pa.Table) -> pa.Table:
+    def complete(self, contexts: "pa.Table") -> "pa.Table":
         """The contexts and all that pages with the same given ones could have, in order."""
         ...
 
-    def states(self, contexts: pa.Table) -> PageStates:
+    def states(self, contexts: "pa.Table") -> PageStates:
         """How history moves on; given contexts are numbered as by `given_contexts`."""
         ...
 
@@ -152,15 +152,15 @@ class ClickModel(Protocol):
         """First parameters, from clicks per display (contexts,), NaN where there is none."""
         ...
 
-    def prior(self, contexts: pa.Table, anchor: int | None) -> "ParameterPrior":
+    def prior(self, contexts: "pa.Table", anchor: int | None) -> "ParameterPrior":
         """What is assumed of the free parameters before any click."""
         ...
 
-    def anchors(self, contexts: pa.Table) -> np.ndarray:
+    def anchors(self, contexts: "pa.Table") -> np.ndarray:
         """Indices of the contexts that may be the anchor where it is to be found."""
         ...
 
-    def world(self, theta: np.ndarray) -> tuple[pa.Table, Emission]:
+    def world(self, theta: np.ndarray) -> "tuple[pa.Table, Emission]":
         """Contexts of a simulated world, all of them and in order, and their true emission.
 
         Args:
@@ -169,12 +169,12 @@ class ClickModel(Protocol):
         ...
 
 
-def given_names(contexts: pa.Table, history: Sequence[str]) -> list[str]:
+def given_names(contexts: "pa.Table", history: Sequence[str]) -> list[str]:
     """The columns of contexts that are fixed when a page is made."""
     return [name for name in contexts.column_names if name not in history]
 
 
-def given_contexts(contexts: pa.Table, history: Sequence[str]) -> tuple[pa.Table, np.ndarray]:
+def given_contexts(contexts: "pa.Table", history: Sequence[str]) -> tuple["pa.Table", np.ndarray]:
     """The distinct given contexts, in order, and (contexts,) which of them each context has."""
     if not history:
         return contexts, np.arange(len(contexts))

@@ -6,13 +6,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import pyarrow as pa
 
 from epiclick.click_models.base import CLICK, Channel, Emission, PageStates
 from epiclick.click_models.examination import examined, free_contexts, start_logits
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
+    import pyarrow as pa
 
     from epiclick.click_models.prior import ParameterPrior
 
@@ -35,11 +35,11 @@ class PositionBased:
         """None."""
         return {}
 
-    def complete(self, contexts: pa.Table) -> pa.Table:
+    def complete(self, contexts: "pa.Table") -> "pa.Table":
         """The contexts as they are."""
         return contexts
 
-    def states(self, contexts: pa.Table) -> PageStates:
+    def states(self, contexts: "pa.Table") -> PageStates:
         """A single state: nothing that happens on a page matters further down."""
         stay = np.zeros((len(contexts), 1), np.int64)
         return PageStates(np.arange(len(contexts))[:, None], stay, stay)
@@ -60,17 +60,19 @@ class PositionBased:
         """Click rates relative to the anchor's."""
         return start_logits(click_rate, anchor)
 
-    def prior(self, contexts: pa.Table, anchor: int | None) -> "ParameterPrior":
+    def prior(self, contexts: "pa.Table", anchor: int | None) -> "ParameterPrior":
         """Uniform."""
         from epiclick.click_models.prior import UniformPrior  # whose scipy loading does without
 
         return UniformPrior.of(len(self.free(len(contexts), anchor)))
 
-    def anchors(self, contexts: pa.Table) -> np.ndarray:
+    def anchors(self, contexts: "pa.Table") -> np.ndarray:
         """Any context."""
         return np.arange(len(contexts))
 
-    def world(self, theta: np.ndarray) -> tuple[pa.Table, Emission]:
+    def world(self, theta: np.ndarray) -> tuple["pa.Table", Emission]:
         """Theta itself."""
+        import pyarrow as pa
+
         position = np.arange(1, len(theta) + 1)
         return pa.table({"position": position}), Emission(theta, 1 - theta)

@@ -197,7 +197,7 @@ class Chained:
         """(items, outputs) factors by the mean of the parameters, relevance being a half."""
         mean = Emission(*(None if p is None else p.mean(axis=0)[None] for p in self.emission))
         half = np.full((1, self.items), 0.5)
-        found = np.empty((self.items, self.outputs))
+        found = np.zeros((self.items, self.outputs))
         for pages in self._blocks(1):
             items, factors, _ = self._of(pages, mean, half)
             found[items] = factors[0].T

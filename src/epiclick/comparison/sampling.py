@@ -89,7 +89,7 @@ def sample_values(
                     spread += more
         if one.any():
             apart.append((c[:, :, one], mean[:, one], variance[:, one]))
-    assert done == len(was_seen)
+    assert done <= len(was_seen)  # items in no slot are worth nothing
     assert isinstance(expected, np.ndarray)
     assert isinstance(by_clicks, np.ndarray)
     assert isinstance(spread, np.ndarray)
