@@ -126,7 +126,8 @@ class Overdrawn(UserBrowsing):
     def prior(self, contexts: pa.Table, anchor: int | None) -> ParameterPrior:
         right = super().prior(contexts, anchor)
         assert isinstance(right, EffectsPrior)
-        return WidePrior(right.groups, right.spreads, right.known_mean, right.known_sd)
+        given = (right.known_mean, right.known_sd)
+        return WidePrior(right.groups, right.spreads, *given, right.names)
 
 
 class OtherWorld(UserBrowsing):

@@ -347,6 +347,7 @@ def test_a_damaged_file_of_counts_is_no_log(tmp_path):
         read_log(path, click_model="ubm")
 
 
+@pytest.mark.filterwarnings("ignore::epiclick.errors.InputWarning")
 def test_completed_counts_hold_the_same_entries_among_all_contexts() -> None:
     log = pa.table(
         {
