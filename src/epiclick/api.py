@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from epiclick.arguments import check_choice, check_level, check_path, check_whole, shown
+from epiclick.click_models.base import CLICK
 from epiclick.click_models.registry import HOMES, click_model
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import read_features
@@ -87,6 +88,7 @@ class BaseModel(Parametrised, ABC):
             )
         keep = None if checkpoint is None else check_path("checkpoint", checkpoint)
         counts = self._counted(counts)
+        valid = None if valid is None else self._counted(valid, "valid")
         plan = self._plan(counts)
         if position_bias is not None:
             plan = with_known_bias(plan, counts, position_bias)
@@ -106,6 +108,8 @@ class BaseModel(Parametrised, ABC):
         """The counts by the contexts of this click model; a log is read."""
         counts = counts_of(given, click_model=self.click_model, name=name)
         own = click_model(self.click_model)
+        assert own.channels == (CLICK,), "one outcome is all that can be fitted yet"
+        assert not own.has_latent_state, "no inference for latent states of a page yet"
         if counts.history == own.history:
             return counts.completed()
         if not own.history:
@@ -411,7 +415,7 @@ class EpistemicPBM(EpistemicModel):
         bootstrap: False for members that see all queries and differ in their first weights alone.
         hidden: units of the network's hidden layers.
         entropy: weight of the modified entropy.
-        epochs: passes over the pairs, at most; unless told, 50 with features. Without, 10, as what
+        epochs: passes over the pairs, at most; default 50 with features. Without, 10, as what
             training leaves undone the way to the posterior's mode does; 300 where there is none.
         batch_size: pairs in a batch, at most.
         learning_rate: of AdamW.
