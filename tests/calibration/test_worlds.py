@@ -19,7 +19,6 @@ from epiclick.calibration.worlds import (
     world_seed,
 )
 from epiclick.click_models.registry import CLICK_MODELS, click_model
-from epiclick.data.log import LogOptions
 from epiclick.errors import InputError
 from epiclick.simulate.clicks import USERS
 
@@ -101,9 +100,6 @@ def test_a_display_is_judged_by_the_clicks_above_it(tiny: Family) -> None:
     assert np.array_equal(found + 1, world.log["position"].to_numpy())
 
 
-@pytest.mark.skipif(
-    not hasattr(LogOptions(), "click_model"), reason="logs are counted by position alone"
-)
 def test_counts_are_by_the_contexts_of_the_click_model(tiny: Family) -> None:
     case = make_case(replace(tiny, users="ubm", click_model="ubm"), 0, 0)
     contexts = case.train.contexts
@@ -118,9 +114,6 @@ def test_counts_are_by_the_contexts_of_the_click_model(tiny: Family) -> None:
         assert np.array_equal(sum(table[name].to_numpy() for table in found), expected)
 
 
-@pytest.mark.skipif(
-    not hasattr(LogOptions(), "click_model"), reason="logs are counted by position alone"
-)
 def test_whoever_knows_a_world_with_history_is_right(tiny: Family) -> None:
     """Of 90 % intervals of independent items; a right method fails once in 10,000 seeds."""
     case = make_case(replace(tiny, users="ubm", click_model="ubm", pages=2000), 0, 0)

@@ -68,8 +68,7 @@ def make_case(family: Family, seed: int, index: int) -> Case:
     )
     if family.change is not None:
         world = CHANGES[family.change](world, np.random.default_rng([own, 1]))
-    how = {} if family.click_model == "pbm" else {"click_model": family.click_model}
-    counts = world.counts(**how)
+    counts = world.counts(click_model=family.click_model)
     if not family.with_features:
         counts = replace(counts, features=None, feature_row=None)
     train, unseen = counts.split(1 - UNSEEN, UNSEEN, by="query", seed=own)

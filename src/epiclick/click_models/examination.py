@@ -3,6 +3,7 @@
 The parameter of a context is the logit of theta_c, the probability that an item there is looked at.
 """
 
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -12,6 +13,27 @@ from epiclick.click_models.base import Emission
 
 NEAREST_START = 0.02
 """Estimates start at least so far from 0 and 1, where logits still move."""
+
+
+@dataclass(frozen=True)
+class Examination:
+    """What such models share: a parameter for each context, and one anchor."""
+
+    def size(self, contexts: int) -> int:
+        """One for each context."""
+        return contexts
+
+    def free(self, contexts: int, anchor: int | None) -> np.ndarray:
+        """All but the anchor."""
+        return free_contexts(contexts, anchor)
+
+    def emission(self, parameters: Any, anchor: int | None, xp: ModuleType) -> Emission:
+        """theta and 1 - theta."""
+        return examined(parameters, anchor, xp)
+
+    def start(self, click_rate: np.ndarray, anchor: int | None) -> np.ndarray:
+        """Click rates relative to the anchor's."""
+        return start_logits(click_rate, anchor)
 
 
 def examined(logit: Any, anchor: int | None, xp: ModuleType) -> Emission:

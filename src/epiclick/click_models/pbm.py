@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from epiclick.click_models.base import CLICK, Channel, Emission, PageStates
-from epiclick.click_models.examination import examined, free_contexts, start_logits
+from epiclick.click_models.examination import Examination
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class PositionBased:
+class PositionBased(Examination):
     r"""P(click) = theta_c zeta: a probability of being looked at for every given context.
 
     .. math:: A_c = \theta_c = \sigma(x_c), \qquad B_c = 0, \qquad \theta_{\text{anchor}} = 1
@@ -43,22 +42,6 @@ class PositionBased:
         """A single state: nothing that happens on a page matters further down."""
         stay = np.zeros((len(contexts), 1), np.int64)
         return PageStates(np.arange(len(contexts))[:, None], stay, stay)
-
-    def size(self, contexts: int) -> int:
-        """One for each context."""
-        return contexts
-
-    def free(self, contexts: int, anchor: int | None) -> np.ndarray:
-        """All but the anchor."""
-        return free_contexts(contexts, anchor)
-
-    def emission(self, parameters: Any, anchor: int | None, xp: ModuleType) -> Emission:
-        """theta and 1 - theta."""
-        return examined(parameters, anchor, xp)
-
-    def start(self, click_rate: np.ndarray, anchor: int | None) -> np.ndarray:
-        """Click rates relative to the anchor's."""
-        return start_logits(click_rate, anchor)
 
     def prior(self, contexts: "pa.Table", anchor: int | None) -> "ParameterPrior":
         """Uniform."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -16,7 +15,7 @@ from epiclick.click_models.base import (
     given_contexts,
     given_names,
 )
-from epiclick.click_models.examination import examined, free_contexts, start_logits
+from epiclick.click_models.examination import Examination
 from epiclick.errors import InputError
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ LAST_CLICK = "last_click"
 
 
 @dataclass(frozen=True)
-class UserBrowsing:
+class UserBrowsing(Examination):
     r"""P(click) = theta_{k l} zeta at position k with the last click above it at l, 0 for none.
 
     .. math:: A_{kl} = \theta_{kl} = \sigma(x_{kl}), \qquad B_{kl} = 0, \qquad
@@ -91,22 +90,6 @@ class UserBrowsing:
         clicked = np.repeat([[state_of[k]] for k in position], len(places) + 1, axis=1)
         skipped = np.tile(np.arange(len(places) + 1), (len(given), 1))
         return PageStates(context, clicked, skipped)
-
-    def size(self, contexts: int) -> int:
-        """One for each context."""
-        return contexts
-
-    def free(self, contexts: int, anchor: int | None) -> np.ndarray:
-        """All but the anchor."""
-        return free_contexts(contexts, anchor)
-
-    def emission(self, parameters: Any, anchor: int | None, xp: ModuleType) -> Emission:
-        """theta and 1 - theta."""
-        return examined(parameters, anchor, xp)
-
-    def start(self, click_rate: np.ndarray, anchor: int | None) -> np.ndarray:
-        """Click rates relative to the anchor's."""
-        return start_logits(click_rate, anchor)
 
     def prior(self, contexts: pa.Table, anchor: int | None) -> "ParameterPrior":
         """Effects of the position (on its device) and of the distance from the last click."""
