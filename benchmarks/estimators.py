@@ -18,18 +18,17 @@ import jax.numpy as jnp
 import numpy as np
 
 import epiclick as ec
+from epiclick.batching.pairset import PairSet, fit_scaler
 from epiclick.data.counts import ClickCounts
-from epiclick.estimators import conditioned, inner
-from epiclick.estimators.base import Betas, Draws, Estimate
-from epiclick.estimators.draws import draw_relevance
+from epiclick.estimators import conditioned, sampling
+from epiclick.estimators.estimator import Betas, Draws, Estimate
+from epiclick.estimators.sampling import draw_relevance
 from epiclick.fitting import Plan, _start
 from epiclick.likelihood.pairs import PairBatch
 from epiclick.plans import epistemic_plan, pointwise_plan
-from epiclick.training.inputs import fit_scaler
+from epiclick.training.ensemble import _step
 from epiclick.training.loop import Training
-from epiclick.training.networks import _step
 from epiclick.training.objective import EpistemicObjective, _betas
-from epiclick.training.pairset import PairSet
 
 WORLD = {"queries": 10_000, "docs": 120, "features": 136, "pages": 100_000, "positions": 5}
 PAIRS = 12_000
@@ -49,7 +48,7 @@ class InLogarithms(conditioned.Conditioned):
         """Surrogate and log-likelihood of one batch."""
 
         def weights(batch: PairBatch, draws: Draws) -> tuple[jax.Array, jax.Array]:
-            return inner._accumulate(batch, draws, inner._exponentials)[:2]
+            return sampling._accumulate(batch, draws, sampling._exponentials)[:2]
 
         with mock.patch.object(conditioned, "sampled_weights", weights):
             return super().estimate(relevance, position, batch, draws)
@@ -147,8 +146,8 @@ def products_in_range(training: Training, inputs: np.ndarray, batch: PairBatch) 
     """Whether `conditioned` gets by without logarithms on this batch."""
     rng = np.random.default_rng(0)
     draws = training.objective.draw(rng, training.start().parameters, inputs)
-    smallest = jax.jit(lambda b, d: inner._accumulate(b, d, inner._products)[2])(batch, draws)
-    return bool(smallest > inner.SMALLEST)
+    smallest = jax.jit(lambda b, d: sampling._accumulate(b, d, sampling._products)[2])(batch, draws)
+    return bool(smallest > sampling.SMALLEST)
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 import epiclick as ec
-from epiclick.data.scaler import FeatureScaler
+from epiclick.data.features import FeatureScaler
 from peers_side import PARTS, Pages
 
 SHARES = (0.8, 0.1, 0.1)  # of PARTS

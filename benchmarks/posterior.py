@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 import epiclick as ec
+from epiclick.batching.pairset import PairSet
 from epiclick.data.counts import ClickCounts
 from epiclick.fitting import fit_model
-from epiclick.posterior.position import find_posterior
-from epiclick.training.pairset import PairSet
+from epiclick.posterior.laplace import find_posterior
 
 WORLDS: dict[str, dict[str, Any]] = {
     "small": {"queries": 800, "docs": 10, "features": 4, "pages": 12_000, "positions": 5},

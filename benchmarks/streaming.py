@@ -19,7 +19,7 @@ import epiclick as ec
 from epiclick.cli.relevance import write_frames
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import FeatureTable
-from epiclick.paper.memory import forget_peak, held_memory, peak_memory
+from epiclick.paper.measuring import forget_peak, held_memory, peak_memory
 
 SIZES = (1_000_000, 10_000_000)
 POSITIONS, FEATURES, MOST_SHOWN = 5, 4, 12

@@ -24,13 +24,12 @@ import numpy as np
 import pyarrow as pa
 
 import epiclick as ec
+from epiclick.batching.pairset import PairSet, fit_scaler
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import FeatureTable
 from epiclick.fitting import _batch_size
 from epiclick.plans import epistemic_plan
-from epiclick.training.inputs import fit_scaler
-from epiclick.training.networks import _step
-from epiclick.training.pairset import PairSet
+from epiclick.training.ensemble import _step
 from estimators import Run, in_turn, timed, training_of
 
 WORLD = {"queries": 30_000, "docs": 30, "features": 136, "pages": 100_000, "positions": 5}

@@ -11,8 +11,8 @@ import argparse
 import numpy as np
 
 import epiclick as ec
-from epiclick.paper.ranker_values import evaluate_rankers
-from epiclick.report.ranker_figure import draw_ranker_values
+from epiclick.paper.figures import draw_ranker_values
+from epiclick.paper.worlds import evaluate_rankers
 
 
 def main() -> None:

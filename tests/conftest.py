@@ -11,6 +11,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+import epiclick as ec
+
 COMPILED = "JAX_COMPILATION_CACHE_DIR"
 OWN_COMPILED: list[str] = []
 
@@ -86,3 +88,12 @@ def small_log() -> pd.DataFrame:
         for position, (doc, click) in enumerate(zip(docs, clicks, strict=True), start=1)
     ]
     return pd.DataFrame(rows, columns=["page_id", "query_id", "doc_id", "position", "click"])
+
+
+@pytest.fixture(scope="session")
+def small_counts() -> ec.ClickCounts:
+    """A small world to train on, once for all tests."""
+    world = ec.simulate(
+        queries=60, docs=8, features=4, pages=500, positions=3, relevance="beta", seed=3
+    )
+    return world.counts()

@@ -13,9 +13,9 @@ from sklearn.base import clone
 
 import epiclick as ec
 from epiclick.errors import InputError
-from epiclick.evaluating import evaluate
-from epiclick.models.fitted import FittedModel
-from epiclick.models.uncertainty import without_uncertainty
+from epiclick.evaluation.log_scores import evaluate
+from epiclick.fitted.parameters import without_uncertainty
+from epiclick.fitted.state import FittedModel
 from epiclick.posterior.mode import SETTLED
 
 COLUMNS = ["query_id", "doc_id", "mean", "low", "high", "alpha", "beta"]

@@ -13,7 +13,7 @@ import pytest
 
 import epiclick as ec
 
-from .models.hand_made import by_features, by_ids, clicks_on, items, model_of
+from .fitted.hand_made import by_features, by_ids, clicks_on, items, model_of
 
 ROWS = {"query_id": [1, 1, 2], "doc_id": [1, 2, 1], "position": [1, 2, 1], "click": [1, 0, 0]}
 COUNTED = {

@@ -10,16 +10,15 @@ import pytest
 from scipy.special import logit
 
 import epiclick as ec
-from epiclick.evaluation.checks import check_fit
-from epiclick.evaluation.randomised import compare_randomised
-from epiclick.models.fitted import FittedModel
-from epiclick.models.soundness import check_sound
-from epiclick.posterior.at_bound import contexts_at_bound
+from epiclick.diagnostics.checks import check_fit
+from epiclick.diagnostics.contraction import contexts_at_bound
+from epiclick.diagnostics.randomised import compare_randomised
+from epiclick.fitted.state import FittedModel
+from epiclick.fitted.validation import check_sound
+from epiclick.identification.unbounded import unbounded_bias
 from epiclick.posterior.known_bias import read_known_bias
-from epiclick.posterior.unbounded import unbounded_bias
-from epiclick.report.facts.sources import Sources
-from epiclick.report.gather import gather
-from epiclick.report.page import page_of
+from epiclick.report.page import gather, page_of
+from epiclick.report.report_sources import Sources
 
 from .cli.conftest import epiclick
 from .device_worlds import DESKTOP, FALL, PHONE, device_counts

@@ -13,28 +13,25 @@ import pyarrow as pa
 import pytest
 
 from epiclick import InputError, LogOptions
+from epiclick.batching.pairset import PairSet
 from epiclick.click_models.registry import click_model
-from epiclick.comparison.items import Items, moments_of
 from epiclick.comparison.rankings import read_ranking
-from epiclick.comparison.slots import slots_of
-from epiclick.comparison.traffic import traffic_of
+from epiclick.comparison.shown_items import Items, moments_of
+from epiclick.comparison.slots import slots_of, traffic_of
 from epiclick.data.counts import ClickCounts
 from epiclick.data.readers import count_log
-from epiclick.evaluation.baselines import kept_rates, rate_by_context
-from epiclick.evaluation.clicks import score_clicks
-from epiclick.evaluation.randomised import compare_randomised
-from epiclick.models.fitted import FittedModel, QuerySets, TrainingSummary, given_of, history_of
-from epiclick.models.parameters import Parameters
-from epiclick.models.position import PointLookup
-from epiclick.models.prediction import contexts_of, given_contexts_of, relevance_of
-from epiclick.models.soundness import check_sound
-from epiclick.posterior.anchor import _clearly_larger, resolve_anchor
+from epiclick.diagnostics.randomised import compare_randomised
+from epiclick.evaluation.click_scores import kept_rates, rate_by_context, score_clicks
+from epiclick.fitted.parameters import Parameters, PointLookup
+from epiclick.fitted.prediction import contexts_of, given_contexts_of, relevance_of
+from epiclick.fitted.state import FittedModel, QuerySets, TrainingSummary, given_of, history_of
+from epiclick.fitted.validation import check_sound
+from epiclick.identification.anchor import _clearly_larger, resolve_anchor
+from epiclick.identification.unbounded import unbounded_bias
 from epiclick.posterior.density import Density, Emitter
-from epiclick.posterior.prior import Prior
-from epiclick.posterior.unbounded import unbounded_bias
-from epiclick.relevance.exposure import exposure
-from epiclick.training.pairset import PairSet
-from epiclick.training.warm_start import warm_start
+from epiclick.posterior.joint_prior import Prior
+from epiclick.relevance.heads import exposure
+from epiclick.training.checkpoint import warm_start
 
 DEPTH = 4
 UBM = LogOptions(context=("device", "position"), click_model="ubm")

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import epiclick as ec
+from epiclick.batching.batches import Shapes
 from epiclick.errors import InputError
+from epiclick.fitted.parameters import Parameters
 from epiclick.fitting import fit_model
-from epiclick.models.parameters import Parameters
 from epiclick.plans import pointwise_plan
-from epiclick.training.batches import Shapes
 
 # the pointwise model compiles in a second; networks of all kinds are trained by the same code
 OPTIONS = {"epochs": 3, "hidden": (8,), "patience": None, "holdout": 0.2}

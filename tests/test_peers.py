@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from epiclick.data.counts import ClickCounts
-from epiclick.evaluation.clicks import score_clicks
+from epiclick.evaluation.click_scores import score_clicks
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 TINY = ["--queries", "30", "--docs", "8", "--features", "4", "--pages", "400", "--positions", "3"]

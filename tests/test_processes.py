@@ -10,7 +10,7 @@ import pytest
 
 from epiclick.processes import cores_of, threads_of_started
 
-from .models.hand_made import by_features, clicks_on, items, model_of
+from .fitted.hand_made import by_features, clicks_on, items, model_of
 
 THREADS = "OPENBLAS_NUM_THREADS"
 
@@ -63,7 +63,7 @@ FORKED = """
 import json, os, signal, sys
 import jax, pandas
 import epiclick as ec
-from epiclick.evaluating import evaluate
+from epiclick.evaluation.log_scores import evaluate
 
 started, log, features, model = sys.argv[1] == "started", *sys.argv[2:]
 counts = ec.read_log(log, features=features)

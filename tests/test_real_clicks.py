@@ -7,10 +7,10 @@ import pytest
 from scipy import special
 
 import epiclick as ec
+from epiclick.batching.pairset import PairSet
 from epiclick.click_models.pbm import PositionBased
 from epiclick.fitting import _start
-from epiclick.posterior.position import find_posterior
-from epiclick.training.pairset import PairSet
+from epiclick.posterior.laplace import find_posterior
 
 COUNTS = Path(__file__).resolve().parents[2] / "shared" / "data" / "yandex-counts" / "counts.csv"
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import epiclick as ec
-from epiclick.evaluating import evaluate
-from epiclick.evaluation.clicks import ClickScores
+from epiclick.batching import pairset
+from epiclick.evaluation.click_scores import ClickScores
+from epiclick.evaluation.log_scores import evaluate
 from epiclick.posterior import density
-from epiclick.relevance.exposure import exposure
-from epiclick.training import pairset
+from epiclick.relevance.heads import exposure
 
 CURVES = {
     "1/k": tuple(1 / k for k in range(1, 6)),

@@ -20,8 +20,8 @@ import pyarrow as pa
 import pytest
 
 import epiclick as ec
-from epiclick.evaluating import evaluate
 from epiclick.evaluation.backtest import backtest
+from epiclick.evaluation.log_scores import evaluate
 
 RECORDED = Path(__file__).with_name("reference.json")
 SAME_PROCESSOR, OTHER_PROCESSOR = 1e-6, 2e-3

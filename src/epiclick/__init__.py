@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from epiclick.api import PointwisePBM as PointwisePBM
     from epiclick.api import load as load
     from epiclick.beta import Beta as Beta
-    from epiclick.comparison.compare import compare as compare
+    from epiclick.comparison.compare_rankers import compare as compare
     from epiclick.data.counts import ClickCounts as ClickCounts
     from epiclick.data.features import FeatureScaler as FeatureScaler
     from epiclick.data.features import FeatureTable as FeatureTable
     from epiclick.data.features import read_features as read_features
     from epiclick.data.letor import read_letor as read_letor
-    from epiclick.data.log import LogOptions as LogOptions
     from epiclick.data.readers import read_log as read_log
+    from epiclick.data.schema import LogOptions as LogOptions
     from epiclick.errors import InputError as InputError
     from epiclick.errors import InputWarning as InputWarning
     from epiclick.simulate.world import World as World
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 _HOME = {
     "Beta": "epiclick.beta",
-    "compare": "epiclick.comparison.compare",
+    "compare": "epiclick.comparison.compare_rankers",
     "ClickCounts": "epiclick.data.counts",
     "FeatureScaler": "epiclick.data.features",
     "FeatureTable": "epiclick.data.features",
     "read_features": "epiclick.data.features",
     "read_letor": "epiclick.data.letor",
-    "LogOptions": "epiclick.data.log",
+    "LogOptions": "epiclick.data.schema",
     "read_log": "epiclick.data.readers",
     "InputError": "epiclick.errors",
     "InputWarning": "epiclick.errors",

@@ -9,27 +9,32 @@ import numpy as np
 import pandas as pd
 
 from epiclick.arguments import check_choice, check_level, check_path, check_whole, shown
-from epiclick.click_models.base import CLICK
+from epiclick.click_models.click_model import CLICK
 from epiclick.click_models.registry import HOMES, click_model
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import read_features
-from epiclick.data.given_counts import check_counts, counts_of
+from epiclick.data.readers import check_counts, counts_of
 from epiclick.errors import InputError
 from epiclick.estimators.names import EstimatorName
-from epiclick.evaluation.clicks import ClickScores, score_clicks
-from epiclick.manners import Parametrised
-from epiclick.models.bias_table import click_table, position_bias_table
-from epiclick.models.fitted import FittedModel
-from epiclick.models.item_tables import item_frame, relevance_frames
-from epiclick.models.kinds import BiasKind, ThetaPosterior
-from epiclick.models.prediction import click_probabilities
-from epiclick.models.ranking import SCORES, draws_to_rank_by, ranked
-from epiclick.models.storage import load_model, save_model
-from epiclick.posterior.judged import judged_items
+from epiclick.evaluation.click_scores import ClickScores, score_clicks
+from epiclick.fitted.prediction import click_probabilities
+from epiclick.fitted.state import BiasKind, FittedModel, ThetaPosterior
+from epiclick.fitted.storage import load_model, save_model
+from epiclick.fitted.tables import (
+    SCORES,
+    click_table,
+    draws_to_rank_by,
+    item_frame,
+    position_bias_table,
+    ranked,
+    relevance_frames,
+)
+from epiclick.plans import Parametrised
+from epiclick.posterior.items import judged_items
 
 if TYPE_CHECKING:
     from epiclick.data.page_weights import PageWeights
-    from epiclick.export.lightgbm_data import LightGBMData
+    from epiclick.export.lightgbm import LightGBMData
     from epiclick.fitting import Plan
 
 

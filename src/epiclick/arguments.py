@@ -2,7 +2,8 @@
 
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -84,3 +85,29 @@ def as_numbers(name: str, values: Any) -> np.ndarray:
         raise InputError(
             f"{name} must be a number or an array of numbers, not {shown(values)}"
         ) from error
+
+
+def require_extra(what: str, packages: Sequence[str], extra: str, otherwise: str = "") -> None:
+    """Refuse what needs packages that are not installed; to be called before anything slow.
+
+    Args:
+        what: what needs them, as the message's subject.
+        packages: names as they are imported.
+        extra: optional dependencies of epiclick that include them.
+        otherwise: what can be done without them, after ", or".
+    """
+    missing = [name for name in packages if not _is_installed(name)]
+    if missing:
+        raise InputError(
+            f"{what} needs {' and '.join(missing)}, which {'are' if missing[1:] else 'is'} not "
+            f'installed; install with `pip install "epiclick[{extra}]"`'
+            + (f", or {otherwise}" if otherwise else ""),
+            code="missing-extra",
+        )
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ValueError:  # a module without a specification, or one that is barred
+        return False

@@ -1,7 +1,9 @@
-"""Bad input, said so that it can be mended: what, the rule, where, how many, the remedy."""
+"""Errors a user can act on: bad input with its remedy, and what the operating system refuses."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import errno
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 
@@ -11,11 +13,12 @@ class Problem:
 
     Attributes:
         what: the rule that was broken, in words.
-        count: how many rows (or files, ...) break it; None where the words say it all.
+        count: how many rows (or files, ...) break it; None where `what` says it all.
         unit: what is counted, in the singular.
-        examples: the first offenders, each naming its place and value.
+        examples: the first offenders, each with its place and value.
         remedy: what to do about it.
-        droppable: going on without the offenders loses no more than them.
+        droppable: dropping the offenders loses nothing else.
+        code: the rule's stable name, such as `clicks-exceed-displays`.
     """
 
     what: str
@@ -24,9 +27,10 @@ class Problem:
     examples: Sequence[str] = ()
     remedy: str = ""
     droppable: bool = True
+    code: str = field(default="", kw_only=True)
 
     def __str__(self) -> str:
-        """Say the problem in one line."""
+        """The problem in one line."""
         line = self.what
         if self.count is not None:
             line += f": {self.count:,} {self.unit}{'' if self.count == 1 else 's'}"
@@ -40,18 +44,28 @@ class InputError(ValueError):
     """The input cannot be used; the message says why and what to do.
 
     The command line prints the message and exits with code 2.
+
+    Attributes:
+        code: stable name of the broken rule, such as `clicks-exceed-displays`. Messages may
+            be reworded; programs should test the code.
+        problems: one entry per kind of mistake, where several are reported together.
     """
 
-    def __init__(self, message: str, problems: Sequence[Problem] = ()) -> None:
-        """Keep the problems beside the message that tells them."""
+    def __init__(self, message: str, *, code: str = "", problems: Sequence[Problem] = ()) -> None:
+        """Keep the code and the problems beside the message."""
         super().__init__(message)
+        self.code = code
         self.problems = tuple(problems)
 
     @classmethod
     def of(cls, source: str, problems: Sequence[Problem]) -> "InputError":
-        """All problems of one source together, one line each."""
+        """All problems of one source together, one line each; the first one's code."""
         lines = [f"{source} cannot be used:", *(f"  - {problem}" for problem in problems)]
-        return cls("\n".join(lines), problems)
+        return cls("\n".join(lines), code=problems[0].code, problems=problems)
+
+    def with_message(self, message: str) -> "InputError":
+        """The same error in other words, such as with a remedy that only the caller knows."""
+        return InputError(message, code=self.code, problems=self.problems)
 
 
 class InputWarning(UserWarning):
@@ -73,3 +87,114 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     by_lower = {candidate.lower(): candidate for candidate in known}
     close = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
     return by_lower[close[0]] if close else None
+
+
+MACHINE_FAILED = 1
+"""Exit code where the command and its input were fine: a full disk, too little memory, a limit."""
+
+BAD_INPUT = 2
+"""Exit code of input, options or places that cannot be used as they are."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """One kind of refusal.
+
+    Attributes:
+        why: in words, after a colon.
+        remedy: what to do about it, a sentence.
+        code: the exit code.
+    """
+
+    why: str
+    remedy: str
+    code: int
+
+
+FULL = Refusal("the disk is full", "Free some space, or name another place.", MACHINE_FAILED)
+DENIED = Refusal("permission denied", "Name another place, or ask for the permission.", BAD_INPUT)
+NO_FOLDER = Refusal("a file stands where a folder is needed", "Name another place.", BAD_INPUT)
+MANY_FILES = Refusal(
+    "too many files are open", "Raise the limit, such as with ulimit -n 1024.", MACHINE_FAILED
+)
+
+REFUSALS: Mapping[int, Refusal] = {
+    errno.ENOSPC: FULL,
+    errno.EDQUOT: FULL,
+    errno.EFBIG: Refusal(
+        "the file would exceed the limit on the size of files",
+        "Raise the limit, such as with ulimit -f unlimited, or name a place on another disk.",
+        MACHINE_FAILED,
+    ),
+    errno.EMFILE: MANY_FILES,
+    errno.ENFILE: MANY_FILES,
+    errno.ENOMEM: Refusal("out of memory", "Free some, or use less data.", MACHINE_FAILED),
+    errno.EIO: Refusal(
+        "reading or writing failed", "Check the disk, then give the command again.", MACHINE_FAILED
+    ),
+    errno.EROFS: Refusal("the file system is read-only", "Name another place.", BAD_INPUT),
+    errno.EACCES: DENIED,
+    errno.EPERM: DENIED,
+    errno.ENAMETOOLONG: Refusal("the name is too long", "Choose a shorter one.", BAD_INPUT),
+    errno.ENOTDIR: NO_FOLDER,
+    errno.EEXIST: NO_FOLDER,
+    errno.EISDIR: Refusal("it is a folder", "Name a file.", BAD_INPUT),
+    errno.ENOENT: Refusal("there is no such file or folder", "Check the path.", BAD_INPUT),
+    errno.ELOOP: Refusal("its symbolic links lead in a circle", "Check the path.", BAD_INPUT),
+}
+LONGEST = 120  # characters of a path in a message
+
+
+def refusal_of(error: BaseException) -> Refusal | None:
+    """The refusal behind an error, its causes included; None if the system refused nothing.
+
+    Engines write the system's words into errors of their own, and keep no number.
+    """
+    for each in _causes(error):
+        # Arrow and gzip raise OSErrors without a number for damage: not the system's words
+        if isinstance(each, OSError) and (each.errno is not None or each is error):
+            own = each.strerror or str(each) or type(each).__name__
+            return REFUSALS.get(each.errno or 0, Refusal(own, "", MACHINE_FAILED))
+    for each in _causes(error):
+        for number, refusal in REFUSALS.items():
+            if refusal.code == MACHINE_FAILED and os.strerror(number) in str(each):
+                return refusal
+    return None
+
+
+def cannot_write(place: str, error: OSError) -> str:
+    """That a place cannot be written, why, and what to do."""
+    return _sentence(f"{shortened(place)} cannot be written", error)
+
+
+def cannot_use(error: OSError) -> str:
+    """The same of an error that nobody said more about."""
+    place = "a file" if error.filename is None else shortened(os.fsdecode(error.filename))
+    return _sentence(f"{place} cannot be used", error)
+
+
+def shortened(path: str) -> str:
+    """A path that fits a message."""
+    return path if len(path) <= LONGEST else f"{path[: LONGEST // 2]}...{path[-LONGEST // 2 :]}"
+
+
+def _sentence(what: str, error: OSError) -> str:
+    if error.errno == errno.ENOENT and not _folder_stands():
+        return "the current folder no longer exists. Change to one that does, such as with cd ~."
+    refusal = refusal_of(error)
+    assert refusal is not None
+    return f"{what}: {refusal.why}. {refusal.remedy}".rstrip()
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__
+
+
+def _folder_stands() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return False
+    return True

@@ -11,34 +11,36 @@ import jax
 import numpy as np
 import pandas as pd
 
+from epiclick.batching.batches import Shapes
+from epiclick.batching.pairset import PairSet, fit_scaler
 from epiclick.click_models.registry import CLICK_MODELS
+from epiclick.data.arrays import is_among, locate_rows
 from epiclick.data.counts import ClickCounts
-from epiclick.data.matching import is_among, locate_rows
-from epiclick.data.scaler import FeatureScaler
+from epiclick.data.features import FeatureScaler
+from epiclick.diagnostics.checks import check_fit
 from epiclick.errors import InputError, InputWarning
-from epiclick.evaluation.checks import check_fit
-from epiclick.models.fitted import FeatureSpec, FittedModel, Items, QuerySets, TrainingSummary
-from epiclick.models.kinds import ThetaPosterior
-from epiclick.models.parameters import Parameters
-from epiclick.models.position import Lookup, PointLookup, init_betas
-from epiclick.posterior.anchor import Moved
-from epiclick.posterior.identifiability import check_anchor, named
+from epiclick.fitted.parameters import Lookup, Parameters, PointLookup, init_betas
+from epiclick.fitted.state import (
+    FeatureSpec,
+    FittedModel,
+    Items,
+    QuerySets,
+    ThetaPosterior,
+    TrainingSummary,
+)
+from epiclick.identification.anchor import Moved
+from epiclick.identification.identifiability import check_anchor, named
+from epiclick.identification.unbounded import UnboundedBias, unbounded_bias
 from epiclick.posterior.items import known_items
-from epiclick.posterior.position import KnownBias, find_posterior
-from epiclick.posterior.unbounded import UnboundedBias, unbounded_bias
+from epiclick.posterior.laplace import KnownBias, find_posterior
 from epiclick.processes import refuse_after_fork
-from epiclick.relevance.registry import HEADS
-from epiclick.training.batches import Shapes
-from epiclick.training.bootstrap import bootstrap_weights
-from epiclick.training.checkpoint import Checkpoint, digest_counts, digest_settings
-from epiclick.training.inputs import fit_scaler
+from epiclick.relevance.heads import HEADS
+from epiclick.training.checkpoint import Checkpoint, digest_counts, digest_settings, warm_start
+from epiclick.training.ensemble import Ensemble, Single, bootstrap_weights, stack
 from epiclick.training.loop import State, Training
-from epiclick.training.networks import Ensemble, Single, stack
 from epiclick.training.objective import Objective
-from epiclick.training.pairset import PairSet
+from epiclick.training.optimizer import TrainingSettings
 from epiclick.training.progress import TrainingBar
-from epiclick.training.settings import TrainingSettings
-from epiclick.training.warm_start import warm_start
 
 LEAST_STEPS = 8  # an epoch
 

@@ -1,27 +1,63 @@
-"""From a model's parameters to a plan of its fit; where they are checked."""
+"""From a model's parameters to a plan of its fit: the sklearn API, and checks of parameters."""
 
+import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 import numpy as np
 
 from epiclick.arguments import is_number, is_switch, is_whole, shown
 from epiclick.click_models.registry import click_model
 from epiclick.data.counts import ClickCounts
-from epiclick.errors import InputError, InputWarning
-from epiclick.estimators import ESTIMATORS, make_estimator
+from epiclick.errors import InputError, InputWarning, did_you_mean
+from epiclick.estimators.names import ESTIMATORS, make_estimator
+from epiclick.fitted.state import ThetaPosterior, head_of
 from epiclick.fitting import Plan
-from epiclick.models.kinds import ThetaPosterior, head_of
-from epiclick.posterior.anchor import Anchor, resolve_anchor
+from epiclick.identification.anchor import Anchor, resolve_anchor
 from epiclick.posterior.known_bias import held_contexts, read_known_bias
 from epiclick.posterior.nuts import require_numpyro
 from epiclick.training.objective import EpistemicObjective, PointwiseObjective
-from epiclick.training.settings import TrainingSettings
+from epiclick.training.optimizer import TrainingSettings
 
 if TYPE_CHECKING:
     from epiclick.api import EpistemicModel, PointwisePBM
+
+
+class Parametrised:
+    """Constructor parameters are attributes of the same name, never changed by fitting."""
+
+    @classmethod
+    def _parameter_names(cls) -> list[str]:
+        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The constructor's parameters; `deep` is there for scikit-learn and changes nothing."""
+        return {name: getattr(self, name) for name in self._parameter_names()}
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Change parameters; they take effect at the next fit."""
+        known = self._parameter_names()
+        for name, value in parameters.items():
+            if name not in known:
+                raise InputError(
+                    f"{type(self).__name__} has no parameter '{name}'{did_you_mean(name, known)}; "
+                    f"it has {', '.join(known)}"
+                )
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        """The call that makes the same object, defaults left out."""
+        signature = inspect.signature(type(self).__init__).parameters
+        changed = [
+            f"{name}={value!r}"
+            for name, value in self.get_params().items()
+            if value != signature[name].default
+        ]
+        return f"{type(self).__name__}({', '.join(changed)})"
+
 
 EPOCHS = 50
 EPOCHS_WITHOUT_FEATURES = 300

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from epiclick.calibration.answers import KEPT, Answers
-from epiclick.calibration.results import load_answers, save_answers
+from epiclick.calibration.runner import load_answers, save_answers
 
 
 def test_shrinking_multiplies_all_widths_around_the_median(right_answers) -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from epiclick.calibration.answers import Answers
-from epiclick.calibration.order import DIFFERENCE, FEWEST, order_rows
+from epiclick.calibration.table import DIFFERENCE, FEWEST, order_rows
 
 
 def told(rng: np.random.Generator, worlds: int, shift: float = 0.0) -> list[dict[str, Answers]]:

@@ -11,19 +11,17 @@ from epiclick.calibration.answers import Answers
 from epiclick.calibration.chain import chain_draws
 from epiclick.calibration.own_prior import (
     OWN_METHODS,
+    OWN_PRIOR,
     OWN_QUANTITIES,
+    POSITIONS,
+    OwnWorld,
     _item_draws,
     _most_shown,
     _posterior,
     answer_own,
-    log_likelihood,
-)
-from epiclick.calibration.own_worlds import (
-    OWN_PRIOR,
-    POSITIONS,
-    OwnWorld,
     betas,
     density,
+    log_likelihood,
     make_own_world,
     prior_draws,
     raw_outputs,

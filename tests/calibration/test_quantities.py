@@ -10,13 +10,12 @@ from scipy.stats import norm
 
 from epiclick.api import EpistemicPBM
 from epiclick.calibration.answers import LEVELS, QUANTITIES, VALUES
-from epiclick.calibration.families import Family
-from epiclick.calibration.padded import fit_padded
+from epiclick.calibration.families import Case, Family, display_probability, display_rows, make_case
+from epiclick.calibration.methods import fit_padded
 from epiclick.calibration.quantities import Questions
-from epiclick.calibration.worlds import Case, display_probability, display_rows, make_case
 from epiclick.click_models.pbm import PositionBased
 from epiclick.data.features import FeatureTable
-from epiclick.models.uncertainty import ParameterPosterior, to_vector, without_uncertainty
+from epiclick.fitted.parameters import ParameterPosterior, to_vector, without_uncertainty
 
 SMALL = {"hidden": (6,), "epochs": 3, "seed": 5}
 

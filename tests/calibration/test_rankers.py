@@ -6,9 +6,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from epiclick.calibration.families import FAMILIES, Family
-from epiclick.calibration.rankers import rankings_of, true_value
-from epiclick.calibration.worlds import Case, make_case
+from epiclick.calibration.families import FAMILIES, Case, Family, make_case
+from epiclick.calibration.quantities import rankings_of, true_value
 
 SMALL = Family("small", (1.0, 0.6, 0.3), queries=30, docs=5, features=4, pages=400)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from epiclick.calibration.answers import Answers
-from epiclick.calibration.results import PARTS, load_answers, save_answers
+from epiclick.calibration.runner import PARTS, load_answers, save_answers
 from epiclick.data.checksums import without_trailer
 
 from ..damaging import assert_damage_is_found

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from epiclick.calibration.answers import Answers
-from epiclick.calibration.families import Family
+from epiclick.calibration.families import Case, Family
 from epiclick.calibration.methods import METHODS, Method, find_methods
 from epiclick.calibration.runner import calibrate, gather
-from epiclick.calibration.worlds import Case
 from epiclick.errors import InputError
 
 CONTROL = METHODS["control"]

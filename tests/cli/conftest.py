@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from epiclick.cli import exit_codes
 from epiclick.cli.main import run
 
 WORLD = ["--queries", 150, "--docs", 8, "--features", 4, "--pages", 2000, "--positions", 3]
@@ -22,11 +23,12 @@ TRAINING = ["--epochs", 3, "--hidden", "8,4", "--seed", 3]
 
 @dataclass(frozen=True)
 class Done:
-    """What a call left: its exit code and its words."""
+    """The result of a call: its exit code, what it printed, the code of the error that ended it."""
 
     code: int
     out: str
     err: str
+    error_code: str | None = None
 
     @property
     def record(self) -> dict[str, Any]:
@@ -40,13 +42,15 @@ def epiclick(*arguments: object) -> Done:
     """Call the command line in this process."""
     out, err = io.StringIO(), io.StringIO()
     argv = mock.patch.object(sys, "argv", ["epiclick", *map(str, arguments)])
+    refused = mock.patch.object(exit_codes, "_refused", wraps=exit_codes._refused)
     code = 0
-    with argv, redirect_stdout(out), redirect_stderr(err):
+    with argv, redirect_stdout(out), redirect_stderr(err), refused as seen:
         try:
             run()
         except SystemExit as end:
             code = int(end.code or 0)
-    return Done(code, out.getvalue(), err.getvalue())
+    error_code = seen.call_args.args[0].code if seen.call_args else None
+    return Done(code, out.getvalue(), err.getvalue(), error_code)
 
 
 @pytest.fixture(scope="session")

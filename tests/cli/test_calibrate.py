@@ -1,11 +1,11 @@
 """`epiclick calibrate`, as a program or a person would call it."""
 
 import json
-from importlib import util
 from pathlib import Path
 
 import pytest
 
+from epiclick import arguments
 from epiclick.calibration import runner
 
 from .conftest import Done, epiclick
@@ -109,10 +109,10 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(util, "find_spec", lambda name: None)
+    monkeypatch.setattr(arguments, "find_spec", lambda name: None)
     refused = epiclick("calibrate")
-    assert refused.code == 2
-    assert "pip install 'epiclick[calibration]'" in refused.err
+    assert refused.error_code == "missing-extra"
+    assert 'pip install "epiclick[calibration]"' in refused.err
 
 
 @pytest.mark.parametrize("name", ["calibration.json", "calibration.md", "control.png"])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from epiclick.cli import demo as verb
-from epiclick.cli.demo_steps import Sizes, Step, script_of, steps_of
+from epiclick.cli.demo import Sizes, Step, script_of, steps_of
 
 from .conftest import Done, epiclick
 

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from epiclick import World, load, read_log
-from epiclick.cli.scores import print_by
-from epiclick.models.uncertainty import parameter_draws, without_uncertainty
+from epiclick.cli.evaluate import print_by
+from epiclick.fitted.parameters import parameter_draws, without_uncertainty
 
 from .conftest import Done, epiclick, fitted
 

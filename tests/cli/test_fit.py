@@ -17,8 +17,7 @@ import pytest
 from safetensors import safe_open
 
 from epiclick.api import EpistemicPBM, EstimatorName, PointwisePBM, load
-from epiclick.cli.fit_model import Estimator, parse_anchor
-from epiclick.cli.fit_output import print_fit
+from epiclick.cli.fit import Estimator, parse_anchor, print_fit
 from epiclick.data.counts import ClickCounts
 from epiclick.data.readers import read_log
 from epiclick.errors import InputError

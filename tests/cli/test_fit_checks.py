@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from epiclick.api import load
-from epiclick.cli.fit_output import print_fit
+from epiclick.cli.fit import print_fit
 from epiclick.data.readers import read_log
 
 from .conftest import TRAINING, Done, epiclick

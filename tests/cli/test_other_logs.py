@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from epiclick.api import EpistemicPBM, load
-from epiclick.cli.log_options import NOTHING_GIVEN
-from epiclick.data.log import LogOptions
+from epiclick.cli.options import NOTHING_GIVEN
 from epiclick.data.readers import read_log
+from epiclick.data.schema import LogOptions
 
 from .conftest import TRAINING, Done, epiclick
 
@@ -189,7 +189,7 @@ def test_the_page_names_the_rows_of_the_model_and_of_its_logs(
 
 def test_a_note_names_few_of_many_logs(capsys: pytest.CaptureFixture[str]) -> None:
     saved, logs = LogOptions(where=WEEK), [f"day{i}.csv" for i in range(30)]
-    with mock.patch("epiclick.cli.log_options._are_counts", return_value=False):
+    with mock.patch("epiclick.cli.options._are_counts", return_value=False):
         NOTHING_GIVEN.over_saved(saved, logs, quiet=False)
     said = " ".join(capsys.readouterr().err.split())
     assert "all rows of day0.csv, day1.csv, day2.csv and 27 more are read" in said

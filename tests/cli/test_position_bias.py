@@ -8,7 +8,7 @@ from scipy.special import expit
 from scipy.stats import beta as beta_distribution
 
 from epiclick.api import load
-from epiclick.models.prediction import bias_betas
+from epiclick.fitted.prediction import bias_betas
 
 from .conftest import TRAINING, Done, epiclick
 

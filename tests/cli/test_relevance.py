@@ -11,7 +11,7 @@ from scipy.integrate import trapezoid
 from scipy.stats import beta as beta_distribution
 
 from epiclick import load
-from epiclick.models.uncertainty import parameter_draws, without_uncertainty
+from epiclick.fitted.parameters import parameter_draws, without_uncertainty
 
 from .conftest import Done, epiclick
 

@@ -1,12 +1,12 @@
 """`epiclick reproduce`, as a program or a person would call it."""
 
 import json
-from importlib import util
 from pathlib import Path
 
 import pytest
 
-from epiclick.paper import presets
+from epiclick import arguments
+from epiclick.paper import settings
 from epiclick.paper.settings import Settings
 
 from .conftest import Done, epiclick
@@ -26,7 +26,7 @@ TINY = Settings(
     every=2,
     ranker_samples=100,
     hidden=(8, 4),
-    rates=dict.fromkeys(presets.RATES, 1e-3),
+    rates=dict.fromkeys(settings.RATES, 1e-3),
 )
 CALL = ["reproduce", "--preset", "tiny", "--jobs", 1]
 METHODS = ["--methods", "pointwise"]
@@ -35,7 +35,7 @@ METHODS = ["--methods", "pointwise"]
 @pytest.fixture(scope="module", autouse=True)
 def tiny_preset():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(presets.PRESETS, "tiny", TINY)
+        patch.setitem(settings.PRESETS, "tiny", TINY)
         yield
 
 
@@ -87,10 +87,10 @@ def test_other_settings_in_the_folder_are_refused(done: Done, out: Path) -> None
 
 
 def test_rates_are_told_and_written(out: Path, tmp_path: Path, monkeypatch) -> None:
-    from epiclick.paper import tuning
+    from epiclick.paper import runs
 
-    tuned = [tuning.Tuned("pointwise", {0.001: -0.5, 0.003: -0.4, 0.01: -float("inf")})]
-    monkeypatch.setattr(tuning, "tune", lambda *given, **options: tuned)
+    tuned = [runs.Tuned("pointwise", {0.001: -0.5, 0.003: -0.4, 0.01: -float("inf")})]
+    monkeypatch.setattr(runs, "tune", lambda *given, **options: tuned)
     told = epiclick(*CALL, *METHODS, "--out", tmp_path, "--tune")
     assert told.code == 0, told.err
     assert "0.003" in told.out
@@ -135,10 +135,10 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
 
 
 def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(util, "find_spec", lambda name: None)
+    monkeypatch.setattr(arguments, "find_spec", lambda name: None)
     refused = epiclick("reproduce", "--out", tmp_path)
-    assert refused.code == 2
-    assert "pip install 'epiclick[paper]'" in refused.err
+    assert refused.error_code == "missing-extra"
+    assert 'pip install "epiclick[paper]"' in refused.err
 
 
 @pytest.mark.parametrize("name", ["report.html", "claims.md", "results.parquet", "figures"])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from epiclick.cli.ending import end_code, ends_like_ctrl_c
+from epiclick.cli.exit_codes import end_code, ends_like_ctrl_c
 from epiclick.errors import InputError
 
 from .conftest import Done, epiclick
@@ -95,9 +95,9 @@ def test_a_stopped_reproduction_keeps_its_cells(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("verb", "where"),
     [
-        ("evaluate", "epiclick.evaluating.evaluate"),
-        ("compare", "epiclick.comparison.compare.compare"),
-        ("report", "epiclick.report.gather.gather"),
+        ("evaluate", "epiclick.evaluation.log_scores.evaluate"),
+        ("compare", "epiclick.comparison.compare_rankers.compare"),
+        ("report", "epiclick.report.page.gather"),
         ("export", "epiclick.export.judgements.judge"),
     ],
 )

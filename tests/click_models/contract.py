@@ -28,20 +28,20 @@ import pyarrow as pa
 import pytest
 from scipy import integrate, stats
 
-from epiclick.click_models.base import (
+from epiclick.click_models.click_model import (
     ClickModel,
     Emission,
     PageStates,
     given_contexts,
     given_names,
 )
-from epiclick.click_models.pages import (
+from epiclick.click_models.priors import HELD_SD, EffectsPrior, ParameterPrior, is_held
+from epiclick.click_models.recursion import (
     click_chances,
     contexts_of_clicks,
     draw_clicks,
     value_and_slope,
 )
-from epiclick.click_models.prior import HELD_SD, EffectsPrior, ParameterPrior, is_held
 
 EXACT = {"rtol": 1e-12, "atol": 1e-14}
 EPS = np.finfo(float).eps

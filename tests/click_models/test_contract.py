@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from epiclick.click_models.base import ClickModel, Emission, PageStates
-from epiclick.click_models.prior import EffectsPrior, ParameterPrior
+from epiclick.click_models.click_model import ClickModel, Emission, PageStates
+from epiclick.click_models.priors import EffectsPrior, ParameterPrior
 from epiclick.click_models.registry import CLICK_MODELS, click_model
 from epiclick.click_models.ubm import UserBrowsing
 

@@ -15,11 +15,10 @@ from scipy import special, stats
 import epiclick as ec
 from epiclick.api import EPISTEMIC, EpistemicModel
 from epiclick.click_models.registry import CLICK_MODELS
-from epiclick.evaluating import evaluate
 from epiclick.evaluation.backtest import backtest
-from epiclick.models.fitted import given_of
-from epiclick.simulate.clicks import USERS
-from epiclick.simulate.examination import examination_at
+from epiclick.evaluation.log_scores import evaluate
+from epiclick.fitted.state import given_of
+from epiclick.simulate.users import USERS, examination_at
 
 THETA = (1.0, 0.75, 0.55, 0.4)
 QUERIES, DOCS = 100, 8

@@ -11,12 +11,16 @@ from scipy.special import expit, logit
 import epiclick as ec
 from epiclick.click_models.pbm import PositionBased
 from epiclick.comparison.slots import Slots
-from epiclick.data.log import LogOptions
-from epiclick.data.scaler import FeatureScaler
-from epiclick.models.fitted import FeatureSpec, FittedModel, QuerySets, TrainingSummary
-from epiclick.models.parameters import Parameters
-from epiclick.models.position import PointLookup
-from epiclick.models.uncertainty import ParameterPosterior, from_vector, to_vector
+from epiclick.data.features import FeatureScaler
+from epiclick.data.schema import LogOptions
+from epiclick.fitted.parameters import (
+    ParameterPosterior,
+    Parameters,
+    PointLookup,
+    from_vector,
+    to_vector,
+)
+from epiclick.fitted.state import FeatureSpec, FittedModel, QuerySets, TrainingSummary
 
 THETA = np.array([1.0, 0.6, 0.4, 0.25])
 WIDEST = 5.0  # keeps features within what the scaler lets through

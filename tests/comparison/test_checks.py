@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 from scipy.special import logit
 
-from epiclick.comparison.checks import Check, backtest_check, model_checks, unseen_check
 from epiclick.comparison.result import Comparison
-from epiclick.models.fitted import FittedModel, QuerySets
-from epiclick.models.position import BetaLookup, PointLookup
+from epiclick.comparison.verdict import Check, backtest_check, model_checks, unseen_check
+from epiclick.fitted.parameters import BetaLookup, PointLookup
+from epiclick.fitted.state import FittedModel, QuerySets
 
 from .planted import planted
 from .test_result import comparison

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from epiclick.comparison.result import Comparison
-from epiclick.comparison.sampling import ValueSamples
+from epiclick.comparison.value_samples import ValueSamples
 
 DRAWS, SAMPLES = 50, 20_000
 NAMES = ("old", "new", "odd")

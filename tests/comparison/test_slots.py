@@ -7,8 +7,7 @@ import pytest
 
 import epiclick as ec
 from epiclick.comparison.rankings import Ranking, read_ranking
-from epiclick.comparison.slots import Slots, slots_of
-from epiclick.comparison.traffic import Traffic, traffic_of
+from epiclick.comparison.slots import Slots, Traffic, slots_of, traffic_of
 from epiclick.errors import InputError
 
 from .planted import THETA, planted, rows_of

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import epiclick as ec
-from epiclick.comparison.traffic import kinds_of, traffic_of
+from epiclick.comparison.slots import kinds_of, traffic_of
 from epiclick.errors import InputError
 
 from .planted import DEVICES, THETA, planted

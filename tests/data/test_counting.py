@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epiclick.data.counting import canonical_log, count_expression, page_fold, row_rules
-from epiclick.data.log import LogColumns, LogOptions, resolve_columns
 from epiclick.data.readers import read_log
+from epiclick.data.schema import LogColumns, LogOptions, resolve_columns
 
 RAW_SCHEMA = {
     "page_id": "string",

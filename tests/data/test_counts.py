@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import FeatureTable
-from epiclick.data.log import LogOptions
 from epiclick.data.readers import count_log, read_log
+from epiclick.data.schema import LogOptions
 from epiclick.errors import InputError
 
 KEYS = ["query_id", "doc_id", "position"]

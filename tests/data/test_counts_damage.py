@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from epiclick.data.checksums import digest_rows
 from epiclick.data.counts import ClickCounts
-from epiclick.data.counts_note import FIELD_ID, KEY
+from epiclick.data.counts_metadata import FIELD_ID, KEY
 from epiclick.data.readers import read_log
-from epiclick.data.row_digest import digest_rows
 from epiclick.errors import InputError
 
 from ..damaging import assert_damage_is_found, flipped

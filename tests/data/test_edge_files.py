@@ -15,8 +15,8 @@ import pytest
 
 from epiclick.data.engine import engine_errors
 from epiclick.data.features import read_features
-from epiclick.data.log import LogOptions
 from epiclick.data.readers import count_log, read_log
+from epiclick.data.schema import LogOptions
 from epiclick.errors import InputError, InputWarning
 
 FLIPS = 200  # of each kind of file

@@ -15,8 +15,8 @@ from epiclick.data.arrays import distinct
 from epiclick.data.counts import ClickCounts
 from epiclick.data.engine import connect
 from epiclick.data.features import read_features
-from epiclick.data.log import LogOptions
 from epiclick.data.readers import count_log, read_log
+from epiclick.data.schema import LogOptions
 from epiclick.errors import InputError, InputWarning
 
 

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
-from epiclick.data import letor_block, letor_text
+from epiclick.data import letor, letor_block
 from epiclick.data.letor import find_splits, read_letor
 from epiclick.errors import InputError, InputWarning
 
@@ -99,7 +99,7 @@ def test_any_text_gives_its_rows_whatever_the_blocks(tmp_path_factory, lines, bl
     indices = {i for *_, x in rows for i in x}
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore", InputWarning)  # values beyond float32 have their own test
-        patch.setattr(letor_text, "BLOCK", block)
+        patch.setattr(letor, "BLOCK", block)
         if not indices:
             assert "no line has a feature" in refused(path)
             return
@@ -124,10 +124,10 @@ def test_pieces_hold_every_line_once(tmp_path_factory, lines, ended, block) -> N
     data = "\n".join(lines) + "\n" * ended
     folder = tmp_path_factory.mktemp("pieces")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(letor_text, "BLOCK", block)
+        patch.setattr(letor, "BLOCK", block)
         for path in (write(folder / "a.txt", data), write(folder / "a.gz", data)):
             stopped: list = []
-            pieces = [piece.read() for piece in letor_text._pieces(path, stopped)]
+            pieces = [piece.read() for piece in letor._pieces(path, stopped)]
             assert b"".join(pieces) == data.encode()
             assert all(piece.endswith(b"\n") for piece in pieces[:-1])
             assert stopped == []
@@ -137,9 +137,9 @@ def test_many_processes_read_the_same(tmp_path, shared_data, monkeypatch) -> Non
     source = shared_data("clueweb09") / "vali.txt.gz"
     plain = tmp_path / "vali.txt"
     plain.write_bytes(gzip.decompress(source.read_bytes()))
-    monkeypatch.setattr(letor_text, "BLOCK", 100_000)
+    monkeypatch.setattr(letor, "BLOCK", 100_000)
     alone = read_letor(plain, cache=False)
-    monkeypatch.setattr(letor_text, "PARALLEL", 0)
+    monkeypatch.setattr(letor, "PARALLEL", 0)
     for path in (plain, source):
         together = read_letor(path, cache=False)
         np.testing.assert_array_equal(together.matrix, alone.matrix)
@@ -265,7 +265,7 @@ def test_a_malformed_line_is_named_with_its_fault(tmp_path: Path, bad: str, why:
 
 @pytest.mark.parametrize("block", [1, 40, 1 << 20])
 def test_all_problems_of_all_splits_come_together(tmp_path: Path, monkeypatch, block) -> None:
-    monkeypatch.setattr(letor_text, "BLOCK", block)
+    monkeypatch.setattr(letor, "BLOCK", block)
     lines = [GOOD] * 40
     lines[6] = lines[23] = "no letor\n"
     lines[9] = "# a comment\n"
@@ -283,7 +283,7 @@ def test_all_problems_of_all_splits_come_together(tmp_path: Path, monkeypatch, b
 
 
 def test_a_file_that_is_not_letor_at_all_is_refused_soon(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(letor_text, "BLOCK", 1 << 18)
+    monkeypatch.setattr(letor, "BLOCK", 1 << 18)
     path = write(tmp_path / "train.txt", "a,b,c,d\n" * 100_000)
     began = time.perf_counter()
     said = refused(path)
@@ -321,7 +321,7 @@ def test_an_unreadable_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
     def denied(file: Path) -> bool:
         raise PermissionError(errno.EACCES, "Permission denied", str(file))
 
-    monkeypatch.setattr(letor_text, "_is_gzip", denied)
+    monkeypatch.setattr(letor, "_is_gzip", denied)
     assert f"{path} cannot be read (Permission denied)" in refused(path)
 
 
@@ -333,8 +333,8 @@ def test_empty_files_are_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(letor_text, "MAX_LINE", 1_000)
-    monkeypatch.setattr(letor_text, "BLOCK", 10)
+    monkeypatch.setattr(letor, "MAX_LINE", 1_000)
+    monkeypatch.setattr(letor, "BLOCK", 10)
     for name in ("train.txt", "train.txt.gz"):
         path = write(tmp_path / name, GOOD + "x" * 5_000)
         assert f"{name} has a line of more than 1,000 bytes" in refused(path)
@@ -343,7 +343,7 @@ def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
 # Processes
 
 SCRIPT = """
-import epiclick.data.letor_text as letor_text
+import epiclick.data.letor as letor_text
 from epiclick import read_letor
 letor_text.PARALLEL, letor_text.BLOCK = {parallel}, 20_000
 print("started", flush=True)

@@ -6,9 +6,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from epiclick.data.log import LogOptions
-from epiclick.data.marked import marked_and_rest
+from epiclick.data.by_column import marked_and_rest
 from epiclick.data.readers import count_log
+from epiclick.data.schema import LogOptions
 from epiclick.errors import InputError
 
 

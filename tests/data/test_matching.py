@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epiclick.data.matching import locate_rows
+from epiclick.data.arrays import locate_rows
 from epiclick.errors import InputError
 
 pairs = st.lists(st.tuples(st.integers(-3, 3), st.sampled_from("abc")), max_size=15)

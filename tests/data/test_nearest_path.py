@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from epiclick.data.nearest_path import did_you_mean_path
+from epiclick.data.files import did_you_mean_path
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epiclick.data.counts import ClickCounts
-from epiclick.data.log import LogOptions, resolve_columns
 from epiclick.data.page_weights import count_by_length, page_weights
 from epiclick.data.readers import count_log
+from epiclick.data.schema import LogOptions, resolve_columns
 from epiclick.errors import InputError
 
 KEYS = ["query_id", "doc_id", "position"]

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epiclick.data import pages as page_checks
-from epiclick.data.page_clicks import PageClicks
-from epiclick.data.pages import clicks_of_pages, count_pages, without_bad_pages
+from epiclick.data.pages import PageClicks, clicks_of_pages, count_pages, without_bad_pages
 
 CONNECTION = ibis.duckdb.connect()
 

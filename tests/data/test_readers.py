@@ -10,8 +10,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from epiclick.data.log import LogOptions
 from epiclick.data.readers import count_log, read_log
+from epiclick.data.schema import LogOptions
 from epiclick.errors import InputError, InputWarning
 
 

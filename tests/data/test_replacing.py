@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from epiclick.data.checksums import listed, to_json
-from epiclick.data.replacing import FolderKind, check_replaceable, replacing
+from epiclick.data.writing import FolderKind, check_replaceable, replacing
 from epiclick.errors import InputError
 
 KIND = FolderKind("thing", "thing.json", "a thing")

@@ -8,13 +8,20 @@ import pandas as pd
 import pytest
 
 from epiclick import read_log
-from epiclick.data.busiest_users import _rounded_up, find_busy
 from epiclick.data.counts import ClickCounts
-from epiclick.data.log import LogOptions
 from epiclick.data.readers import LogReport, count_log
-from epiclick.data.robots import FACTORS, Expected, _weights, slot_rates, suspicious_pages
+from epiclick.data.robots import (
+    FACTORS,
+    Expected,
+    _rounded_up,
+    _weights,
+    find_busy,
+    slot_rates,
+    suspicious_pages,
+)
+from epiclick.data.schema import LogOptions
 from epiclick.errors import InputError, InputWarning
-from epiclick.simulate.clicks import USERS
+from epiclick.simulate.users import USERS
 
 
 def page_log(

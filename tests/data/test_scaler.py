@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.preprocessing import StandardScaler
 
-from epiclick.data.scaler import FeatureScaler
+from epiclick.data.features import FeatureScaler
 from epiclick.errors import InputError
 
 FLOAT_MAX = np.finfo(np.float32).max

@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 
 from epiclick.data import by_column, page_weights, readers
+from epiclick.data.by_column import marked_and_rest
 from epiclick.data.features import read_features
-from epiclick.data.log import LogOptions
-from epiclick.data.marked import marked_and_rest
 from epiclick.data.readers import count_log, read_log
-from epiclick.data.unchanged import unchanged
+from epiclick.data.schema import LogOptions
+from epiclick.data.sources import unchanged
 from epiclick.errors import InputError
 
 KINDS = ["csv", "parquet", "jsonl"]
@@ -156,9 +156,7 @@ def test_every_reader_that_opens_a_log_again_refuses_a_change(
     refused(
         *(page_weights, "count_by_length"), lambda: page_weights.page_weights(path, options, counts)
     )
-    from epiclick.data import marked
-
-    refused(marked, "open_source", lambda: marked_and_rest(path, options, "random"))
+    refused(by_column, "open_source", lambda: marked_and_rest(path, options, "random"))
 
 
 def test_counts_by_a_column_of_another_log_are_refused(

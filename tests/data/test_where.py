@@ -9,10 +9,10 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from epiclick.data.by_column import marked_and_rest
 from epiclick.data.engine import connect
-from epiclick.data.log import LogOptions
-from epiclick.data.marked import marked_and_rest
 from epiclick.data.readers import read_log
+from epiclick.data.schema import LogOptions
 from epiclick.data.sources import open_source
 from epiclick.data.where import select_where
 from epiclick.errors import InputError

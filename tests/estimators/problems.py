@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from epiclick import estimators
-from epiclick.click_models.base import Emission
+from epiclick.click_models.click_model import Emission
 from epiclick.likelihood.pairs import Bucket, PairBatch
 
 LEAST_WIDTH = 4

@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from epiclick.estimators import Draws, make_estimator
+from epiclick.estimators.estimator import Draws
+from epiclick.estimators.names import make_estimator
 
 from .problems import FOUR, SAMPLES, Problem, run
 

@@ -7,8 +7,8 @@ import pytest
 from scipy import special, stats
 
 from epiclick import estimators
-from epiclick.estimators import Betas
-from epiclick.estimators.draws import BLOCK, draw_joint, draw_position, draw_relevance
+from epiclick.estimators.estimator import Betas
+from epiclick.estimators.sampling import BLOCK, draw_joint, draw_position, draw_relevance
 
 from . import checks
 

@@ -9,8 +9,8 @@ import pytest
 from epiclick import estimators
 from epiclick.beta import Beta
 from epiclick.beta import modified_entropy as modified_entropy_of_betas
-from epiclick.estimators import Betas
 from epiclick.estimators.entropy import beta_entropy, modified_entropy
+from epiclick.estimators.estimator import Betas
 
 from . import checks
 

@@ -8,11 +8,10 @@ from typing import get_args
 import pytest
 
 from epiclick.errors import InputError
-from epiclick.estimators import ESTIMATORS, make_estimator
 from epiclick.estimators.conditioned import Conditioned
 from epiclick.estimators.exact import Exact
 from epiclick.estimators.marginal import Marginal
-from epiclick.estimators.names import EstimatorName
+from epiclick.estimators.names import ESTIMATORS, EstimatorName, make_estimator
 
 
 def test_all_names_can_be_made() -> None:

@@ -6,8 +6,8 @@ import numpy as np
 from scipy import special
 
 from epiclick.beta import Beta
-from epiclick.estimators import Betas
-from epiclick.estimators.scores import leave_one_out, weighted_log_density
+from epiclick.estimators.estimator import Betas
+from epiclick.estimators.sampling import leave_one_out, weighted_log_density
 
 GRID = np.array([1e-3, 0.3, 1.0, 4.0, 1e3, 1e6])
 ALPHA, BETA = (axis.ravel() for axis in np.meshgrid(GRID, GRID))

@@ -14,22 +14,22 @@ from scipy.special import expit, logit
 import epiclick as ec
 from epiclick.click_models.pbm import PositionBased
 from epiclick.data.by_column import ByColumn, count_by
-from epiclick.data.log import LogOptions
-from epiclick.data.scaler import FeatureScaler
+from epiclick.data.features import FeatureScaler
+from epiclick.data.schema import LogOptions
 from epiclick.errors import InputError
-from epiclick.evaluation import prediction_error
+from epiclick.evaluation import backtest as backtest_module
 from epiclick.evaluation.backtest import Backtest, backtest, backtests
-from epiclick.models.fitted import FeatureSpec, FittedModel, Items, QuerySets, TrainingSummary
-from epiclick.models.parameters import Parameters
-from epiclick.models.position import PointLookup
-from epiclick.models.prediction import click_probabilities
-from epiclick.models.uncertainty import (
+from epiclick.fitted.parameters import (
     ParameterPosterior,
+    Parameters,
+    PointLookup,
     from_vector,
     parameter_draws,
     to_vector,
     without_uncertainty,
 )
+from epiclick.fitted.prediction import click_probabilities
+from epiclick.fitted.state import FeatureSpec, FittedModel, Items, QuerySets, TrainingSummary
 
 THETA = np.array([1.0, 0.6, 0.35])
 WIDEST = 5.0  # factor that keeps features within what the scaler lets through
@@ -193,7 +193,7 @@ def test_sums_and_errors_are_those_of_a_loop(world: ec.World, shown: ec.ClickCou
     squares = sum((observed[q] - o / e * predicted[q]) ** 2 for q in observed)
     n = e**2 / sum(each**2 for each in predicted.values())
     drawn = []
-    for draw in parameter_draws(model, prediction_error.DRAWS):
+    for draw in parameter_draws(model, backtest_module.DRAWS):
         theta = np.r_[1.0, expit(draw.position.logit[1:])]
         alpha, beta = relevance_by(draw, world)
         mean = (alpha / (alpha + beta))[shown.feature_row]
@@ -215,7 +215,7 @@ def test_chunks_of_pairs_change_nothing(
 ) -> None:
     model = planted(theta_sd=0.3, mean_sd=0.2)
     whole = backtest(model, shown)
-    monkeypatch.setattr(prediction_error, "CHUNK", 7)
+    monkeypatch.setattr(backtest_module, "CHUNK", 7)
     assert backtest(model, shown).spread == pytest.approx(whole.spread)
 
 
@@ -240,7 +240,7 @@ def test_known_items_keep_the_relevance_of_their_clicks() -> None:
     names = ["query_id", "doc_id", "position", "displays", "clicks"]
     log = ec.ClickCounts.from_table(pa.Table.from_pandas(pd.DataFrame(rows, columns=names)))
     drawn = []
-    for draw in parameter_draws(model, prediction_error.DRAWS):
+    for draw in parameter_draws(model, backtest_module.DRAWS):
         theta = np.r_[1.0, expit(draw.position.logit[1:])]
         new = expit(draw.layers[-1][1][0])
         drawn.append(50 * theta[np.arange(6) % 3] @ [0.8, 0.2, 0.5, 0.25, new, new])

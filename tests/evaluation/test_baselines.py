@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from epiclick.data.counts import ClickCounts
 from epiclick.errors import InputError
-from epiclick.evaluation.baselines import BASELINES
-from epiclick.evaluation.clicks import score_clicks
+from epiclick.evaluation.click_scores import BASELINES, score_clicks
 
 Rows = dict[tuple, tuple[int, int]]
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from epiclick.evaluation.coverage import ranks_among
-from epiclick.evaluation.uniformity import one_per_world, uniformity
+from epiclick.evaluation.coverage import one_per_world, ranks_among, uniformity
 
 WORLDS, DRAWS, SEEDS = 240, 99, 400
 

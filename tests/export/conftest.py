@@ -7,11 +7,9 @@ import pandas as pd
 import pytest
 
 import epiclick as ec
-from epiclick.simulate.queries import QueryGroups
-from epiclick.simulate.rankings import synthetic_rankings
-from epiclick.simulate.relevance import label_relevance
-from epiclick.simulate.settings import resolve_settings
 from epiclick.simulate.world import random_streams, show_pages
+from epiclick.simulate.world_items import QueryGroups, label_relevance, synthetic_rankings
+from epiclick.simulate.world_settings import resolve_settings
 
 QUERIES, LOGGED, DOCS = 3_250, 250, 10
 THETA = (1.0, 0.4, 0.2, 0.1)

@@ -12,9 +12,7 @@ import xarray
 import epiclick as ec
 from epiclick.errors import InputError
 from epiclick.export.arviz import to_inference_data, write_inference_data
-from epiclick.models.parameters import Parameters
-from epiclick.models.position import BetaLookup
-from epiclick.models.uncertainty import parameter_draws
+from epiclick.fitted.parameters import BetaLookup, Parameters, parameter_draws
 
 from .conftest import Misled
 
@@ -156,6 +154,6 @@ def test_what_has_no_samples_is_refused(
         to_inference_data(model, draws=0)
     with pytest.raises(InputError, match="kind must be one of robust, bayes"):
         to_inference_data(model, kind="evidential")
-    monkeypatch.setattr("epiclick.export.arviz.find_spec", lambda name: None)
+    monkeypatch.setattr("epiclick.arguments.find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"pip install \"epiclick\[arviz\]\""):
         to_inference_data(model)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from epiclick.errors import InputError
-from epiclick.export.grades import QUANTILES, certainty_weights, cut_offs, grades
+from epiclick.export.judgements import QUANTILES, certainty_weights, cut_offs, grades
 
 
 def test_a_grade_counts_the_cut_offs_below_the_mean() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 import epiclick as ec
 from epiclick.errors import InputError, InputWarning
-from epiclick.export.lightgbm_data import LightGBMData
+from epiclick.export.lightgbm import LightGBMData
 
 from .conftest import DOCS, FEW, Misled
 
@@ -144,7 +144,7 @@ def test_without_lightgbm_the_remedy_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     data = model.to_lightgbm(few.with_features(misled.features))
-    monkeypatch.setattr("epiclick.export.lightgbm_data.find_spec", lambda name: None)
+    monkeypatch.setattr("epiclick.arguments.find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"pip install \"epiclick\[lightgbm\]\""):
         data.dataset()
 

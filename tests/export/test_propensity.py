@@ -8,7 +8,7 @@ import pytest
 
 import epiclick as ec
 from epiclick.errors import InputWarning
-from epiclick.export.propensity import relative_bias, weighted_clicks
+from epiclick.export.lightgbm import relative_bias, weighted_clicks
 
 
 def shown(displays: np.ndarray, clicks: np.ndarray) -> ec.ClickCounts:

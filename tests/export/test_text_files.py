@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 
 from epiclick.errors import InputError, InputWarning
-from epiclick.export.quepid import write_ratings
-from epiclick.export.trec import write_qrels, write_run
+from epiclick.export.judgements import write_qrels, write_ratings, write_run
 
 QUERIES, DOCS = pa.array(["7", "7", "ä-1"]), pa.array([3, 12, 5])
 GRADES = np.array([0, 4, 2], np.int32)

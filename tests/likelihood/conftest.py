@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from epiclick.batching.batches import Batches
 from epiclick.data.counts import ClickCounts
 from epiclick.likelihood.pairs import PairBatch
-from epiclick.training.batches import Batches
 
 ORACLE = Path(__file__).resolve().parents[3] / "shared" / "oracle" / "likelihood.json"
 

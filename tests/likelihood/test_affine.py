@@ -11,8 +11,8 @@ import pytest
 from mpmath import mp, mpf
 from scipy.special import betaln
 
-from epiclick.click_models.base import Emission
-from epiclick.likelihood.exact import exact_log_likelihood, exact_posterior
+from epiclick.click_models.click_model import Emission
+from epiclick.likelihood.closed_form import exact_log_likelihood, exact_posterior
 from epiclick.likelihood.pairs import known_log_likelihoods, log_likelihoods, pair_log_likelihoods
 from epiclick.likelihood.quadrature import quadrature_log_likelihood, quadrature_moments
 from epiclick.likelihood.sampled import log_likelihood_of_samples

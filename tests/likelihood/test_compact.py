@@ -8,12 +8,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from epiclick.click_models.base import Emission
+from epiclick.batching.batches import Batches, Shapes
+from epiclick.click_models.click_model import Emission
 from epiclick.data.counts import ClickCounts
-from epiclick.likelihood.compact import rounded_slots, slots_needed, slots_of
-from epiclick.likelihood.pairs import known_log_likelihoods, log_likelihoods, pair_log_likelihoods
+from epiclick.likelihood.pairs import (
+    known_log_likelihoods,
+    log_likelihoods,
+    pair_log_likelihoods,
+    rounded_slots,
+    slots_needed,
+    slots_of,
+)
 from epiclick.likelihood.tilting import tilted
-from epiclick.training.batches import Batches, Shapes
 
 CONTEXTS, PAIRS = 60, 90
 

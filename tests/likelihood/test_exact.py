@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.special import betaln
 
-from epiclick.click_models.base import Emission
-from epiclick.likelihood.exact import exact_log_likelihood, exact_posterior
-from epiclick.likelihood.rising import log_binomial
+from epiclick.click_models.click_model import Emission
+from epiclick.likelihood.closed_form import exact_log_likelihood, exact_posterior, log_binomial
 
 LONGEST = 1000
 WIDTHS = (0, 2, 8, 64, 256, LONGEST)

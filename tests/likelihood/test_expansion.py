@@ -5,9 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from epiclick.click_models.base import Emission
-from epiclick.likelihood.exact import log_unclicked
-from epiclick.likelihood.expansion import expanded_log_unclicked
+from epiclick.click_models.click_model import Emission
+from epiclick.likelihood.closed_form import expanded_log_unclicked, log_unclicked
 
 
 def problem(seed: int, width: int, pairs: int = 40, samples: int = 3):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
-from epiclick.click_models.base import Emission
+from epiclick.click_models.click_model import Emission
 from epiclick.likelihood.quadrature import quadrature_log_likelihood, quadrature_moments
 
 DIGITS = 50

@@ -7,7 +7,8 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import beta as beta_distribution
 
-from epiclick.click_models.base import Emission
+from epiclick.click_models.click_model import Emission
+from epiclick.likelihood.closed_form import log_binomial
 from epiclick.likelihood.pairs import (
     SWITCH_OVER,
     WIDTHS,
@@ -15,7 +16,6 @@ from epiclick.likelihood.pairs import (
     log_likelihoods,
     pair_log_likelihoods,
 )
-from epiclick.likelihood.rising import log_binomial
 
 
 @jax.jit

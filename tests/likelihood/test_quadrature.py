@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 from scipy.special import betaln
 
-from epiclick.click_models.base import Emission
-from epiclick.likelihood.exact import exact_log_likelihood
+from epiclick.click_models.click_model import Emission
+from epiclick.likelihood.closed_form import exact_log_likelihood, log_binomial
 from epiclick.likelihood.quadrature import (
     NODES,
     quadrature_log_likelihood,
     quadrature_moments,
 )
-from epiclick.likelihood.rising import log_binomial
 
 VALUE = 1e-9  # relative to 1 + the value; the largest error found is 6e-11
 GRADIENT = 1e-6  # likewise; 2e-7, where 1e5 clicks and as many displays cancel

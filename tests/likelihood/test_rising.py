@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epiclick.likelihood.rising import log_binomial, log_rising
+from epiclick.likelihood.closed_form import log_binomial, log_rising
 
 positive = st.floats(-3, 6).map(lambda e: 10.0**e)
 

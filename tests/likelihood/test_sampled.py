@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from epiclick.beta import Beta
-from epiclick.click_models.base import Emission
-from epiclick.likelihood.exact import exact_log_likelihood
+from epiclick.click_models.click_model import Emission
+from epiclick.likelihood.closed_form import exact_log_likelihood
 from epiclick.likelihood.sampled import log_likelihood_of_samples, sampled_log_likelihood
 
 compiled = jax.jit(sampled_log_likelihood)

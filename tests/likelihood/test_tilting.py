@@ -6,7 +6,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import betaln, xlog1py, xlogy
 
-from epiclick.click_models.base import Emission
+from epiclick.click_models.click_model import Emission
 from epiclick.likelihood import tilting as module
 from epiclick.likelihood.quadrature import quadrature_moments
 from epiclick.likelihood.tilting import tilted

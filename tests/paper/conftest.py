@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from epiclick.paper.presets import RATES
-from epiclick.paper.reproduce import reproduce
 from epiclick.paper.results import Results
-from epiclick.paper.settings import Settings
+from epiclick.paper.runs import reproduce
+from epiclick.paper.settings import RATES, Settings
 
 METHODS = ("pointwise", "naive+baseline", "pointwise~start=0.5")
 

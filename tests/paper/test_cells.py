@@ -8,9 +8,8 @@ import pytest
 
 from epiclick.errors import InputError
 from epiclick.paper.cells import Share, all_cells, claim_folder, load_settings, share_of
-from epiclick.paper.presets import GRID, PRESETS, choose_preset, with_rates
-from epiclick.paper.reproduce import with_data
-from epiclick.paper.settings import Settings
+from epiclick.paper.runs import with_data
+from epiclick.paper.settings import GRID, PRESETS, Settings, choose_preset, with_rates
 from epiclick.paper.variants import EXPERIMENTS, VARIANTS, choose_methods
 
 

@@ -8,11 +8,20 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from epiclick.paper.checks import FAILS, HOLDS, OPEN, Check, combined, mean_interval
 from epiclick.paper.claims import STATEMENTS, make_claims, write_claims
-from epiclick.paper.readings import epoch_near_best, epoch_near_last, epoch_stays_near_last
 from epiclick.paper.results import Results
-from epiclick.paper.statement import Claim
+from epiclick.paper.statement import (
+    FAILS,
+    HOLDS,
+    OPEN,
+    Check,
+    Claim,
+    combined,
+    epoch_near_best,
+    epoch_near_last,
+    epoch_stays_near_last,
+    mean_interval,
+)
 
 from .planted import EPOCHS, RUNS, as_claimed, contradicted, planted, shortened
 

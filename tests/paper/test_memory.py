@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from epiclick.paper.memory import forget_peak, held_memory, peak_memory
+from epiclick.paper.measuring import forget_peak, held_memory, peak_memory
 
 MUCH = 200 * 2**20
 

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import epiclick as ec
-from epiclick.paper.ranker_values import (
+from epiclick.paper.figures import draw_ranker_values
+from epiclick.paper.worlds import (
     choose_features,
     evaluate_rankers,
     single_feature_ranking,
     true_value,
 )
-from epiclick.report.ranker_figure import draw_ranker_values
 
 POSITIONS = 3
 

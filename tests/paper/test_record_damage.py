@@ -7,8 +7,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from epiclick.paper.files import CellFiles
-from epiclick.paper.record import Record, read_rows
+from epiclick.paper.cells import CellFiles, Record, read_rows
 from epiclick.paper.results import Cost
 from epiclick.paper.variants import VARIANTS
 

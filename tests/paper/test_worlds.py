@@ -7,16 +7,14 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from epiclick.models.parameters import Parameters
-from epiclick.models.position import BetaLookup, PointLookup, position_betas
-from epiclick.paper.cell import _model
+from epiclick.batching.batches import Batches
+from epiclick.fitted.parameters import BetaLookup, Parameters, PointLookup, position_betas
+from epiclick.paper.cell import Start, _model, batch_size_of, start_of, training_of
 from epiclick.paper.measuring import Measure
 from epiclick.paper.settings import Settings
-from epiclick.paper.starts import Start, batch_size_of, start_of, training_of
 from epiclick.paper.variants import VARIANTS
 from epiclick.paper.worlds import Bench, make_bench
-from epiclick.relevance.links import relevance_betas, relevance_points
-from epiclick.training.batches import Batches
+from epiclick.relevance.heads import relevance_betas, relevance_points
 
 
 @pytest.fixture(scope="module")

@@ -6,16 +6,14 @@ import numpy as np
 import pyarrow as pa
 from scipy import special, stats
 
+from epiclick.batching.pairset import PairSet
 from epiclick.click_models.pbm import PositionBased
 from epiclick.data.counts import ClickCounts
-from epiclick.data.features import FeatureTable
-from epiclick.data.scaler import FeatureScaler
-from epiclick.models.parameters import Parameters
-from epiclick.models.position import PointLookup
+from epiclick.data.features import FeatureScaler, FeatureTable
+from epiclick.fitted.parameters import Parameters, PointLookup
 from epiclick.posterior.density import Density
-from epiclick.posterior.position import make_density
-from epiclick.relevance.first_layers import init_exposure, init_relevance
-from epiclick.training.pairset import PairSet
+from epiclick.posterior.laplace import make_density
+from epiclick.relevance.network import init_exposure, init_relevance
 
 DOCS = 5  # of each query
 FEATURES = 2

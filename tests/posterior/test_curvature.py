@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from epiclick.click_models.base import Emission
-from epiclick.likelihood.compact import slots_of
-from epiclick.likelihood.pairs import Bucket, PairBatch, pair_log_likelihoods
+from epiclick.click_models.click_model import Emission
+from epiclick.likelihood.pairs import Bucket, PairBatch, pair_log_likelihoods, slots_of
 from epiclick.likelihood.quadrature import quadrature_log_likelihood
 from epiclick.posterior.curvature import (
     PairCurvature,
@@ -16,7 +15,7 @@ from epiclick.posterior.curvature import (
     emission_logits,
     pair_curvature,
 )
-from epiclick.relevance.links import betas_of
+from epiclick.relevance.heads import betas_of
 
 from .small_worlds import counts_of, differences
 

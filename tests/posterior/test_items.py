@@ -10,11 +10,11 @@ import pytest
 
 import epiclick as ec
 from epiclick.errors import InputError
-from epiclick.models.uncertainty import parameter_draws, without_uncertainty
+from epiclick.fitted.parameters import parameter_draws, without_uncertainty
 from epiclick.posterior import items
 from epiclick.posterior.items import known_items, posteriors
 
-from ..models.hand_made import (
+from ..fitted.hand_made import (
     POSITIONS,
     betas_by,
     by_features,
@@ -26,7 +26,7 @@ from ..models.hand_made import (
     with_bias_betas,
     with_members,
 )
-from ..models.hand_made import items as items_of
+from ..fitted.hand_made import items as items_of
 
 COLUMNS = ["query_id", "doc_id", "mean", "low", "high", "alpha", "beta"]
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from scipy import special, stats
 
-from epiclick.click_models.prior import HELD_SD
+from epiclick.click_models.priors import HELD_SD
 from epiclick.errors import InputError, InputWarning
 from epiclick.posterior.known_bias import (
     describe_known,

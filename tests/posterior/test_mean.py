@@ -4,14 +4,15 @@ import jax
 import numpy as np
 import pytest
 
-from epiclick.posterior.mean import (
+from epiclick.posterior.mode import (
     FURTHEST,
     MOST_DIRECTIONS,
     _steps,
     bias_directions,
+    find_mode,
+    inverse,
     posterior_mean,
 )
-from epiclick.posterior.mode import find_mode, inverse
 
 from .small_worlds import density_of, with_features, world
 
@@ -33,8 +34,8 @@ def weighted_mean(density, centre: np.ndarray, covariance: np.ndarray) -> tuple:
     log_weights = density.value(drawn) - log_proposal[:, 0]
     weights = np.exp(log_weights - log_weights.max())
     weights /= weights.sum()
-    mean = weights @ drawn
-    return mean, np.sqrt(np.square(weights) @ np.square(drawn - mean))
+    mode = weights @ drawn
+    return mode, np.sqrt(np.square(weights) @ np.square(drawn - mode))
 
 
 @pytest.mark.parametrize("features", [False, True])
@@ -101,14 +102,14 @@ def test_the_layer_follows_position_bias_as_the_covariance_says() -> None:
 
 
 def test_a_sample_of_the_pairs_tells_the_mean_without_bias(monkeypatch) -> None:
-    from epiclick.posterior import mean
+    from epiclick.posterior import mode
 
     with jax.enable_x64(True):
         density = density_of(world(4000, (1.0, 0.97)))
         mode = find_mode(density, np.zeros(7)).vector
         covariance = inverse(-density.curvature(mode).hessian)
         whole = posterior_mean(density, mode, covariance, seed=0) - mode
-        monkeypatch.setattr(mean, "SAMPLE", 2500)
+        monkeypatch.setattr(mode, "SAMPLE", 2500)
         some = [posterior_mean(density, mode, covariance, seed=i)[0] - mode[0] for i in range(12)]
     error = np.std(some, ddof=1) / np.sqrt(12)
     assert 0 < error < 0.1 * whole[0]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import betainc, betaincinv, betaln, expit, logsumexp
 
-from epiclick.posterior.mixture import BetaMixture, matched_beta
+from epiclick.posterior.pair_posterior import BetaMixture, matched_beta
 
 
 def mixture(seed: int, pairs: int, width: int, smallest: float = -3) -> BetaMixture:

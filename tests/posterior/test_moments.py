@@ -9,24 +9,22 @@ from scipy.special import logit
 
 from epiclick.click_models.pbm import PositionBased
 from epiclick.data.counts import ClickCounts
-from epiclick.data.features import FeatureTable
-from epiclick.data.log import LogOptions
-from epiclick.data.scaler import FeatureScaler
-from epiclick.models.averaging import bias_by, networks_of
-from epiclick.models.fitted import FeatureSpec, FittedModel, QuerySets, TrainingSummary
-from epiclick.models.parameters import Parameters
-from epiclick.models.position import BetaLookup, PointLookup
-from epiclick.models.prediction import relevance_of_pairs
-from epiclick.models.uncertainty import (
+from epiclick.data.features import FeatureScaler, FeatureTable
+from epiclick.data.schema import LogOptions
+from epiclick.fitted.parameters import (
+    BetaLookup,
     ParameterPosterior,
+    Parameters,
+    PointLookup,
     from_vector,
     parameter_draws,
     to_vector,
     without_uncertainty,
 )
-from epiclick.posterior import moments as module
-from epiclick.posterior.moments import moments_by_draw
-from epiclick.posterior.relevance import item_posterior
+from epiclick.fitted.prediction import bias_by, networks_of, relevance_of_pairs
+from epiclick.fitted.state import FeatureSpec, FittedModel, QuerySets, TrainingSummary
+from epiclick.posterior import item_posterior as module
+from epiclick.posterior.item_posterior import item_posterior, moments_by_draw
 
 THETA = np.array([1.0, 0.6, 0.35, 0.1])
 DRAWS = 6

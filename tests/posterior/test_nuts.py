@@ -11,15 +11,14 @@ from scipy import special, stats
 
 from epiclick.api import EpistemicPBM
 from epiclick.click_models.pbm import PositionBased
-from epiclick.click_models.prior import UniformPrior
+from epiclick.click_models.priors import UniformPrior
 from epiclick.data.counts import ClickCounts
 from epiclick.errors import InputError, InputWarning
 from epiclick.posterior import nuts
-from epiclick.posterior.mean import posterior_mean
-from epiclick.posterior.mode import find_mode
+from epiclick.posterior.joint_prior import Prior
+from epiclick.posterior.laplace import covariances, make_density
+from epiclick.posterior.mode import find_mode, posterior_mean
 from epiclick.posterior.nuts import sample, whole_log_density
-from epiclick.posterior.position import covariances, make_density
-from epiclick.posterior.prior import Prior
 
 from .small_worlds import density_of, pairs_of, start_of, with_features, world
 

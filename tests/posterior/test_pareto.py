@@ -5,7 +5,7 @@ import pytest
 from arviz_stats.base import array_stats
 from scipy.stats import genpareto
 
-from epiclick.posterior.pareto import pareto_k
+from epiclick.posterior.laplace import pareto_k
 
 
 @pytest.mark.parametrize("k", [0.2, 0.5, 0.9])

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from epiclick.posterior.threads import on_all_cores
+from epiclick.posterior.density import on_all_cores
 
 
 @pytest.mark.parametrize("cores", [1, 2, 3])

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from epiclick.network import apply_mlp
-from epiclick.relevance.base import RelevanceHead
-from epiclick.relevance.registry import HEADS
+from epiclick.relevance.heads import HEADS, RelevanceHead
+from epiclick.relevance.network import apply_mlp
 
 each_head = pytest.mark.parametrize("head", HEADS.values(), ids=list(HEADS))
 of_betas = pytest.mark.parametrize("head", [HEADS["network_beta"], HEADS["id_beta"]])

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from epiclick.relevance.first_layers import init_exposure, init_relevance
-from epiclick.relevance.links import betas_of, probability, relevance_betas, relevance_points
+from epiclick.relevance.heads import betas_of, probability, relevance_betas, relevance_points
+from epiclick.relevance.network import init_exposure, init_relevance
 
 
 def test_mean_by_a_sigmoid_and_confidence_by_an_absolute_value() -> None:

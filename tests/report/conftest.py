@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from epiclick.report.gather import Report, gather
-from epiclick.report.page import write_report
+from epiclick.report.page import Report, gather, write_report
 
 from .planted import sources_of
 

@@ -10,15 +10,13 @@ from scipy.special import logit
 import epiclick as ec
 from epiclick.api import EpistemicPBM
 from epiclick.click_models.pbm import PositionBased
-from epiclick.data.log import LogOptions
-from epiclick.evaluation.checks import check_fit
-from epiclick.models.fitted import FittedModel, QuerySets, TrainingSummary
-from epiclick.models.parameters import Parameters
-from epiclick.models.position import PointLookup
-from epiclick.models.uncertainty import ParameterPosterior, to_vector
+from epiclick.data.schema import LogOptions
+from epiclick.diagnostics.checks import check_fit
+from epiclick.evaluation.truth import Truth
+from epiclick.fitted.parameters import ParameterPosterior, Parameters, PointLookup, to_vector
+from epiclick.fitted.state import FittedModel, QuerySets, TrainingSummary
 from epiclick.posterior.items import known_items
-from epiclick.report.facts.sources import Sources
-from epiclick.report.facts.truth import Truth
+from epiclick.report.report_sources import Sources
 
 THETA = np.array([1.0, 0.6, 0.4, 0.25])
 MEAN, NU = 0.3, 4.0  # of the Beta that relevance comes from

@@ -12,23 +12,23 @@ from scipy import stats
 
 import epiclick as ec
 from epiclick.errors import InputError
-from epiclick.report.facts.absent import Absent
-from epiclick.report.facts.items import (
+from epiclick.evaluation.item_chunks import Judged, item_chunks
+from epiclick.evaluation.truth import read_truth
+from epiclick.report.item_map import (
     MOST_OF_A_KIND,
     MOST_ROWS,
     MOST_TEXT,
     Best,
     item_sample,
-    short,
+    short_id,
 )
-from epiclick.report.facts.judged import Judged, judged
-from epiclick.report.facts.opening import opening
-from epiclick.report.facts.rankers import rankers
-from epiclick.report.facts.rates import click_rates
-from epiclick.report.facts.reliability import reliability
-from epiclick.report.facts.sources import Sources, Trial
-from epiclick.report.facts.truth import read_truth
-from epiclick.report.gather import Report, gather
+from epiclick.report.markup import Absent
+from epiclick.report.opening import opening
+from epiclick.report.overview import click_rates
+from epiclick.report.page import Report, gather
+from epiclick.report.rankers import rankers
+from epiclick.report.reliability import reliability
+from epiclick.report.report_sources import Sources, Trial
 
 from .planted import NU, THETA, draw_log, planted, sources_of
 
@@ -149,7 +149,7 @@ def test_a_sample_holds_the_most_uncertain_and_the_most_underrated() -> None:
     sources = Sources(planted(log), "m", log)
     found = item_sample(sources)
     assert not isinstance(found, Absent)
-    (every,) = judged(sources)
+    (every,) = item_chunks(sources.fitted, log, None, sources.model.level)
     assert (found.total, len(found.rows)) == (len(log), MOST_ROWS)
     assert found.cells.sum() == len(log)
     assert every.displays is not None
@@ -163,9 +163,9 @@ def test_a_sample_holds_the_most_uncertain_and_the_most_underrated() -> None:
 
 
 def test_long_ids_are_cut() -> None:
-    assert short("x" * MOST_TEXT) == "x" * MOST_TEXT
-    assert len(short("x" * 10_000)) == MOST_TEXT
-    assert short("x" * 10_000).endswith("…")
+    assert short_id("x" * MOST_TEXT) == "x" * MOST_TEXT
+    assert len(short_id("x" * 10_000)) == MOST_TEXT
+    assert short_id("x" * 10_000).endswith("…")
 
 
 def test_items_of_a_sound_model_lie_where_it_says_and_others_do_not() -> None:
@@ -183,7 +183,8 @@ def test_items_of_a_sound_model_lie_where_it_says_and_others_do_not() -> None:
 
 def test_coverage_is_that_of_all_items(report: Report) -> None:
     log, truth = draw_log(1)
-    (every,) = judged(Sources(planted(log), "m", log))
+    model = planted(log)
+    (every,) = item_chunks(model.fitted_, log, None, model.level)
     true = truth.relevance_of(log.query_id, log.doc_id)
     assert not np.isnan(true).any()
     held = (every.low <= true) & (true <= every.high)

@@ -6,12 +6,11 @@ import numpy as np
 
 import epiclick as ec
 from epiclick.evaluation.backtest import backtest
-from epiclick.report.facts.absent import Absent
-from epiclick.report.facts.opening import opening
-from epiclick.report.facts.quality import Quality
-from epiclick.report.facts.rankers import rankers
-from epiclick.report.facts.scores import RULES
-from epiclick.report.gather import Report, gather
+from epiclick.report.markup import Absent
+from epiclick.report.opening import opening
+from epiclick.report.page import Report, gather
+from epiclick.report.quality import RULES, Quality
+from epiclick.report.rankers import rankers
 
 from .planted import draw_log, planted, sources_of, two_rankings
 

@@ -15,14 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from epiclick.comparison.checks import Check
+from epiclick.comparison.verdict import Check
 from epiclick.report.chart import Axis, Chart, Layer, short
-from epiclick.report.facts.absent import Absent
-from epiclick.report.facts.items import MOST_ROWS, MOST_TEXT, ItemRow
-from epiclick.report.facts.opening import opening
-from epiclick.report.gather import Report
-from epiclick.report.markup import data, figure, missing, prose, table
-from epiclick.report.page import SCRIPTS, page_of, page_script
+from epiclick.report.item_map import MOST_ROWS, MOST_TEXT, ItemRow
+from epiclick.report.markup import Absent, data, figure, missing, prose, table
+from epiclick.report.opening import opening
+from epiclick.report.page import SCRIPTS, Report, page_of, page_script
 
 from .planted import HOSTILE, MARKUP
 

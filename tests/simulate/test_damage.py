@@ -9,11 +9,11 @@ import pytest
 
 from epiclick.data.checksums import to_json
 from epiclick.errors import InputError
-from epiclick.report.facts.truth import read_truth
+from epiclick.evaluation.truth import read_truth
 from epiclick.simulate.world import World, simulate
 
 from ..damaging import assert_damage_is_found
-from .test_storage import FILES, assert_same
+from .test_world_files import FILES, assert_same
 
 
 @pytest.fixture(scope="module")

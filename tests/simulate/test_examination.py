@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from epiclick.simulate.examination import examination_at, examination_table
+from epiclick.simulate.users import examination_at, examination_table
 from epiclick.simulate.world import World, simulate
 
 THETA = np.array([0.9, 0.6, 0.4])

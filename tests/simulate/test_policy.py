@@ -11,9 +11,7 @@ from scipy.stats import chisquare
 
 from epiclick.simulate import policy
 from epiclick.simulate.policy import pl_rank_gradient, sample_rankings, train_policy
-from epiclick.simulate.queries import QueryGroups
-from epiclick.simulate.rankings import synthetic_rankings
-from epiclick.simulate.relevance import label_relevance
+from epiclick.simulate.world_items import QueryGroups, label_relevance, synthetic_rankings
 
 
 def ranking_probability(scores, ranking):

@@ -3,7 +3,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epiclick.simulate.queries import QueryGroups
+from epiclick.simulate.world_items import QueryGroups
 
 
 @given(st.lists(st.sampled_from(["b", "a", "d", "c"]), min_size=1, max_size=30), st.integers(1, 29))

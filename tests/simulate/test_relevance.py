@@ -6,11 +6,11 @@ from scipy.stats import beta, kstest, norm
 from sklearn.ensemble import ExtraTreesRegressor
 
 from epiclick.data.features import FeatureTable
-from epiclick.simulate.rankings import synthetic_rankings
-from epiclick.simulate.relevance import (
+from epiclick.simulate.world_items import (
     beta_prior,
     label_relevance,
     mean_over_users,
+    synthetic_rankings,
     taste_relevance,
 )
 

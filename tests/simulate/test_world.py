@@ -6,8 +6,8 @@ from epiclick.data.features import FeatureTable
 from epiclick.errors import InputError
 from epiclick.simulate import policy
 from epiclick.simulate import world as module
-from epiclick.simulate.relevance import label_relevance, mean_over_users
 from epiclick.simulate.world import random_streams, simulate
+from epiclick.simulate.world_items import label_relevance, mean_over_users
 
 
 def rows_shown(world):

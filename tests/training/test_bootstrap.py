@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from epiclick.data.counts import ClickCounts
-from epiclick.training.bootstrap import bootstrap_weights
+from epiclick.training.ensemble import bootstrap_weights
 
 
 def counts_of(queries: int, docs: int, order: np.ndarray | None = None) -> ClickCounts:

@@ -10,20 +10,18 @@ import numpy as np
 import pytest
 
 import epiclick as ec
+from epiclick.batching.batches import Shapes
+from epiclick.batching.pairset import PairSet, fit_scaler
 from epiclick.click_models.pbm import PositionBased
-from epiclick.data import atomic
+from epiclick.data import writing
 from epiclick.errors import InputError
-from epiclick.estimators import make_estimator
-from epiclick.models.parameters import Parameters
-from epiclick.models.position import PointLookup, init_betas
-from epiclick.relevance.first_layers import init_relevance
-from epiclick.training.batches import Shapes
+from epiclick.estimators.names import make_estimator
+from epiclick.fitted.parameters import Parameters, PointLookup, init_betas
+from epiclick.relevance.network import init_relevance
 from epiclick.training.checkpoint import Checkpoint, digest_counts
-from epiclick.training.inputs import fit_scaler
 from epiclick.training.loop import Epoch, State, Training
 from epiclick.training.objective import EpistemicObjective, PointwiseObjective
-from epiclick.training.pairset import PairSet
-from epiclick.training.settings import TrainingSettings
+from epiclick.training.optimizer import TrainingSettings
 
 from ..damaging import assert_damage_is_found
 
@@ -248,7 +246,7 @@ def test_a_full_disk_leaves_the_earlier_checkpoint(
     def full(source: object, target: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(atomic.os, "replace", full)
+    monkeypatch.setattr(writing.os, "replace", full)
     with pytest.raises(InputError, match="No space left"):
         checkpoint.keep(replace(start, best_epochs=(1,)), True)
     assert (tmp_path / "run").read_bytes() == before

@@ -15,11 +15,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from epiclick.click_models.base import Emission
+from epiclick.click_models.click_model import Emission
 from epiclick.likelihood.pairs import PairBatch, pair_log_likelihoods
-from epiclick.network import given_to_last
 from epiclick.posterior.density import Density
-from epiclick.relevance.links import betas_of
+from epiclick.relevance.heads import betas_of
+from epiclick.relevance.network import given_to_last
 
 WARMUP = 30  # moves before the first draw
 BETWEEN = 3  # moves from one draw to the next, so that draws are nearly independent

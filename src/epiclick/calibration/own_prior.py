@@ -1,4 +1,7 @@
-"""Ranks of the truth in worlds of the model's own prior, uniform if the posterior is right.
+"""Worlds drawn from the model's own prior: ranks of the truth are uniform if posteriors are right.
+
+The body of the network, features and pages are the same in all of them. Position bias and the last
+layer come from the prior that the posterior step assumes, relevance from the Betas they give.
 
 Simulation-based calibration (Talts et al. 2018): nothing is trained, so that ranks judge the
 posterior step alone. Among what is ranked is the log-likelihood of the clicks: it catches a
@@ -7,29 +10,186 @@ al. 2023). Values are logits where they could be 0 or 1; their ranks are the sam
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 from scipy import special
 
 from epiclick.beta import Beta
 from epiclick.calibration.answers import DRAWS, Answers
+from epiclick.calibration.families import OWN_PRIOR_NAME, Family, world_seed
 from epiclick.calibration.methods import Method
-from epiclick.calibration.own_worlds import (
-    ANCHOR,
-    POSITIONS,
-    OwnWorld,
-    betas,
-    density,
-    prior_draws,
-    raw_outputs,
-    stage,
-)
+from epiclick.click_models.registry import click_model
 from epiclick.data.counts import ClickCounts
+from epiclick.data.features import FeatureScaler, FeatureTable
+from epiclick.fitted.parameters import Parameters, PointLookup
+from epiclick.relevance.heads import betas_of
+from epiclick.relevance.network import given_to_last, init_mlp
 
 if TYPE_CHECKING:
+    from epiclick.batching.batches import Shapes
     from epiclick.posterior.density import Density
+
+
+POSITIONS = 3
+HIDDEN = 8
+ANCHOR = 0  # the first position, whose bias is 1
+
+OWN_PRIOR = Family(
+    OWN_PRIOR_NAME,
+    (1.0, 0.5, 0.5),  # means; drawn for each world
+    queries=120,
+    docs=6,
+    features=6,
+    pages=600,
+    policy_strength=0.0,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """What all worlds share.
+
+    Attributes:
+        start: parameters with the fixed body, from which modes are looked for.
+        features: of all pairs.
+        scaler: of the features.
+        given: (pairs, units + 1) what the last layer is given.
+        row: (displays,) pair of each display.
+        position: (displays,) where it was, from 0.
+        layer_sd: (size of the layer,) of the posterior step's own prior.
+        shapes: room for the counts of any clicks.
+    """
+
+    start: Parameters
+    features: FeatureTable
+    scaler: FeatureScaler
+    given: np.ndarray
+    row: np.ndarray
+    position: np.ndarray
+    layer_sd: np.ndarray
+    shapes: "Shapes"
+
+
+@dataclass(frozen=True, eq=False)
+class OwnWorld:
+    """One world: its truth and its clicks.
+
+    Attributes:
+        seed: of all that is drawn in it.
+        truth: (size,) vector of parameters, as in `ParameterPosterior`.
+        logit: (pairs,) of relevance.
+        counts: the clicks.
+    """
+
+    seed: int
+    truth: np.ndarray
+    logit: np.ndarray
+    counts: ClickCounts
+
+
+@cache
+def stage() -> Stage:
+    """The body, features and pages of all worlds, and the prior that follows from them."""
+    from epiclick.batching.batches import Shapes
+
+    family, rng = OWN_PRIOR, np.random.default_rng(1)
+    pairs, pages = family.queries * family.docs, family.pages
+    matrix = rng.standard_normal((pairs, family.features), dtype=np.float32)
+    keys = pa.table(
+        {
+            "query_id": np.repeat(np.arange(family.queries), family.docs),
+            "doc_id": np.tile(np.arange(family.docs), family.queries),
+        }
+    )
+    features = FeatureTable(keys, tuple(f"f{i}" for i in range(family.features)), matrix)
+    scaler = FeatureScaler.fit(matrix)
+    body = init_mlp(rng, (family.features, HIDDEN))
+    last = np.zeros((HIDDEN, 2)), np.zeros(2)
+    start = Parameters((*body, last), PointLookup(np.zeros(POSITIONS)))
+    (hidden,) = given_to_last(body, scaler.transform(matrix), HIDDEN)
+    # every query has as many pages, so that no item has many displays, and programs stay small
+    ranked = rng.random((pages, family.docs)).argsort(axis=1)[:, :POSITIONS]
+    row = (np.arange(pages)[:, None] % family.queries * family.docs + ranked).ravel()
+    position = np.tile(np.arange(POSITIONS), pages)
+    unclicked = count(row, position, np.zeros(len(row)), features)
+    # a pair has at most as many unclicked displays as displays: room for every outcome
+    need = np.array(Shapes.common([unclicked], 1).capacity)
+    room = tuple(int(n) for n in need[::-1].cumsum()[::-1])
+    found = Stage(
+        start,
+        features,
+        scaler,
+        np.concatenate([hidden.astype(np.float64), np.ones((pairs, 1))], axis=1),
+        row,
+        position,
+        np.empty(0),
+        Shapes(1, room),
+    )
+    return replace(found, layer_sd=density(unclicked, found).prior.layer_sd)
+
+
+def count(
+    row: np.ndarray, position: np.ndarray, click: np.ndarray, features: FeatureTable
+) -> ClickCounts:
+    """Counts of displays: (displays,) pair, position and click of each."""
+    table = features.keys.select(["query_id", "doc_id"]).take(row)
+    for name, values in (
+        ("position", position + 1),
+        ("displays", np.ones(len(row), np.int64)),
+        ("clicks", click.astype(np.int64)),
+    ):
+        table = table.append_column(name, pa.array(values))
+    return ClickCounts.from_table(table).with_features(features)
+
+
+def density(counts: ClickCounts, shared: Stage) -> "Density":
+    """The posterior step's own log density of a world's parameters."""
+    import jax
+
+    from epiclick.batching.pairset import PairSet
+    from epiclick.posterior.laplace import make_density
+
+    pairs = PairSet.of(counts, shared.scaler, len(counts), shapes=shared.shapes)
+    with jax.enable_x64(True):
+        return make_density(pairs, shared.start, click_model("pbm"), ANCHOR)
+
+
+def make_own_world(family: Family, seed: int, index: int) -> OwnWorld:
+    """The world number `index` under a seed."""
+    shared, own = stage(), world_seed(family, seed, index)
+    rng = np.random.default_rng([own, 0])
+    truth = prior_draws(shared, 1, rng)
+    alpha, beta = betas(shared, truth)
+    log_relevance, log_rest = Beta(alpha[0], beta[0]).sample_logs(rng, 1)
+    theta = np.r_[1.0, special.expit(truth[0, : POSITIONS - 1])]
+    probability = theta[shared.position] * np.exp(log_relevance[0])[shared.row]
+    click = rng.random(len(probability)) < probability
+    counts = count(shared.row, shared.position, click, shared.features)
+    return OwnWorld(own, truth[0], (log_relevance - log_rest)[0], counts)
+
+
+def prior_draws(shared: Stage, number: int, rng: np.random.Generator) -> np.ndarray:
+    """(number, size) vectors of parameters: position bias uniform, the last layer Gaussian."""
+    theta = rng.uniform(size=(number, POSITIONS - 1))
+    layer = shared.layer_sd * rng.standard_normal((number, len(shared.layer_sd)))
+    return np.concatenate([special.logit(theta), layer], axis=1)
+
+
+def raw_outputs(shared: Stage, vectors: np.ndarray) -> np.ndarray:
+    """(draws, pairs, 2) mean in logits and raw confidence of each pair, by each vector."""
+    layer = vectors[:, POSITIONS - 1 :].reshape(len(vectors), -1, 2)
+    return np.einsum("pu,duo->dpo", shared.given, layer)
+
+
+def betas(shared: Stage, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """alpha and beta of relevance, (draws, pairs) each."""
+    raw = raw_outputs(shared, vectors)
+    return betas_of(raw[..., 0], raw[..., 1], np, smooth=True)
+
 
 OWN_QUANTITIES = {
     "second_position": "bias of the second position",
@@ -66,7 +226,7 @@ def from_prior(world: OwnWorld, rng: np.random.Generator) -> np.ndarray:
 @lru_cache(maxsize=1)
 def _posterior(world: OwnWorld) -> tuple[np.ndarray, np.ndarray, "Density"]:
     """Mode, covariance and log density: a fit's posterior step, from a start far from the truth."""
-    from epiclick.posterior.position import find_posterior
+    from epiclick.posterior.laplace import find_posterior
 
     shared = stage()
     own = density(world.counts, shared)
@@ -139,7 +299,7 @@ def _item_draws(
     """(draws,) logits of a pair's relevance given its clicks and each draw of the parameters."""
     import jax
 
-    from epiclick.click_models.base import Emission
+    from epiclick.click_models.click_model import Emission
 
     entries = counts.pair == item
     clicks, displays = counts.clicks[entries], counts.displays[entries]
@@ -163,7 +323,7 @@ def _mixtures() -> Callable:
     """`exact_posterior` for many draws of the parameters at once."""
     import jax
 
-    from epiclick.likelihood.exact import exact_posterior
+    from epiclick.likelihood.closed_form import exact_posterior
 
     return jax.jit(jax.vmap(exact_posterior, in_axes=(0, 0, 0, None, None)))
 

@@ -1,41 +1,130 @@
 """Worlds -> fits -> table of coverage, on several processes.
 
+A file is named after everything it depends on, so that a run that was stopped goes on where it was,
+and results of other settings are never taken for its own.
+
 The table is the same whatever their number, and however often the run was stopped.
 """
 
+import io
+import json
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from hashlib import sha256
+from importlib.metadata import version
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
-from epiclick.calibration.answers import Answers
+import numpy as np
+
+from epiclick.calibration.answers import DRAWS, KEPT, LEVELS, QUANTITIES, VALUES, Answers
 from epiclick.calibration.families import (
+    DAILY_CONFIDENCE,
+    DAYS,
+    ONE_BETA,
     OWN_PRIOR_NAME,
+    UNSEEN,
     WELL_SPECIFIED,
     Family,
     find_families,
+    make_case,
+    world_seed,
 )
 from epiclick.calibration.methods import Method, find_methods
-from epiclick.calibration.order import OrderRow, order_rows
-from epiclick.calibration.own_prior import OWN_METHODS
-from epiclick.calibration.own_worlds import OWN_PRIOR, make_own_world
-from epiclick.calibration.results import Task, load_answers, save_answers
+from epiclick.calibration.own_prior import OWN_METHODS, OWN_PRIOR, make_own_world
 from epiclick.calibration.table import (
     CalibrationTable,
     CoverageRow,
+    OrderRow,
     UniformityRow,
     coverage_rows,
+    order_rows,
     uniformity_rows,
 )
-from epiclick.calibration.worlds import make_case
+from epiclick.data.checksums import reading, with_trailer, without_trailer
+from epiclick.data.writing import written_aside
 from epiclick.errors import InputError, InputWarning, Problem
 from epiclick.processes import cores_of, start_worker, threads_of_started
+
+PARTS = tuple(field.name for field in fields(Answers))
+
+
+@dataclass(frozen=True)
+class Task:
+    """One method in one world.
+
+    Attributes:
+        family: where the world is from.
+        method: who is asked.
+        seed: of the run.
+        index: number of the world.
+    """
+
+    family: Family
+    method: Method
+    seed: int
+    index: int
+
+    def path(self, folder: Path) -> Path:
+        """Where its result is kept."""
+        depends = {
+            "family": self.family.to_dict(),
+            "method": [self.method.name, self.method.words, _settings(self.method)],
+            "world": world_seed(self.family, self.seed, self.index),
+            "quantities": list(QUANTITIES),
+            "sizes": [LEVELS, DRAWS, VALUES, KEPT, UNSEEN, ONE_BETA, DAYS, DAILY_CONFIDENCE],
+            "version": version("epiclick"),
+        }
+        digest = sha256(json.dumps(depends, sort_keys=True).encode()).hexdigest()[:12]
+        return folder / self.family.name / self.method.name / f"{self.index:05d}-{digest}.npz"
+
+
+def _settings(method: Method) -> str:
+    """What the method's function is called with, where it is known."""
+    return json.dumps(getattr(method.answer, "keywords", {}), sort_keys=True, default=str)
+
+
+def save_answers(answers: Mapping[str, Answers], path: Path) -> None:
+    """Write answers with the draws of the first values only, in single precision."""
+    arrays = {
+        f"{name}/{part}": getattr(kept, part).astype(np.float32 if part == "draws" else np.float64)
+        for name, given in answers.items()
+        for kept in [replace(given, draws=given.draws[:KEPT])]
+        for part in PARTS
+    }
+    archive = io.BytesIO()
+    np.savez_compressed(archive, **arrays)
+    with written_aside(path) as aside:
+        aside.write_bytes(with_trailer(archive.getvalue()))
+
+
+def load_answers(path: Path) -> dict[str, Answers]:
+    """Read back what `save_answers` wrote; InputError where the file is damaged."""
+    with reading(path, "Delete it and give the same command again to do this world anew."):
+        content = without_trailer(path.read_bytes())
+        try:
+            return _answers(content)
+        except (BadZipFile, EOFError, RuntimeError, zlib.error) as error:
+            raise ValueError(str(error)) from error
+
+
+def _answers(content: bytes) -> dict[str, Answers]:
+    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+        names = dict.fromkeys(key.split("/")[0] for key in arrays.files)
+        return {
+            name: Answers(**{part: arrays[f"{name}/{part}"].astype(np.float64) for part in PARTS})
+            for name in names
+        }
+
 
 WORLDS = "worlds"
 PROGRAMS = "programs"

@@ -6,11 +6,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from epiclick.cli.commas import names_in
-from epiclick.cli.extras import check_extra
-from epiclick.cli.out_file import check_folder, check_taken, written_to
-from epiclick.cli.output import AsJson, Quiet, note, print_json, print_table
-from epiclick.cli.telling import kept_when_stopped, known, number, print_text, told_warnings
+from epiclick.arguments import require_extra
+from epiclick.cli.console import (
+    AsJson,
+    Quiet,
+    check_folder,
+    check_taken,
+    kept_when_stopped,
+    known,
+    note,
+    number,
+    print_json,
+    print_table,
+    print_text,
+    told_warnings,
+    written_to,
+)
+from epiclick.cli.options import names_in
 
 if TYPE_CHECKING:
     from epiclick.calibration.table import CalibrationTable, CoverageRow, UniformityRow
@@ -47,7 +59,7 @@ def calibrate(
 
     Example: epiclick calibrate --worlds 60 --families well-specified --out calibration
     """
-    check_extra("calibrate", ("scoringrules", "matplotlib"), "calibration")
+    require_extra("calibrate", ("scoringrules", "matplotlib"), "calibration")
     from epiclick.calibration.runner import WORLDS
     from epiclick.calibration.runner import calibrate as run
 
@@ -90,8 +102,8 @@ def write(table: "CalibrationTable", out: Path) -> None:
     """Tables and a figure of each method; a control's beside those of the run it belongs to."""
     import json
 
-    from epiclick.cli.output import SCHEMA_VERSION
-    from epiclick.data.atomic import written_aside
+    from epiclick.cli.console import SCHEMA_VERSION
+    from epiclick.data.writing import written_aside
     from epiclick.report.calibration_figure import draw_calibration, draw_own_prior
 
     record = {"schema_version": SCHEMA_VERSION, **known(table.to_dict())}

@@ -1,23 +1,197 @@
 """`epiclick compare`: would another ranker get more clicks?"""
 
-from collections.abc import Sequence
+import math
+import warnings
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from epiclick.cli.commas import names_in
-from epiclick.cli.compare_input import check_names, named_rankings, warn_of_same_files
-from epiclick.cli.compare_output import print_comparison
-from epiclick.cli.log_options import NOTHING_GIVEN, GivenOptions, MissingFeatures, reads_log
-from epiclick.cli.log_reading import read_counts
-from epiclick.cli.output import AsJson, Quiet, note, print_json, progress
+from epiclick.cli.console import (
+    AsJson,
+    Quiet,
+    known,
+    note,
+    number,
+    print_json,
+    print_table,
+    print_text,
+    progress,
+    told_warnings,
+)
+from epiclick.cli.options import (
+    NOTHING_GIVEN,
+    Backtest,
+    Depth,
+    Features,
+    GivenOptions,
+    MissingFeatures,
+    Model,
+    Truth,
+    names_in,
+    read_counts,
+    reads_log,
+)
 from epiclick.cli.relevance import check_features
-from epiclick.cli.shared_options import Backtest, Depth, Features, Model, Truth
-from epiclick.cli.telling import known, print_text, told_warnings
-from epiclick.errors import InputError, did_you_mean
+from epiclick.errors import InputError, InputWarning, did_you_mean
 
 if TYPE_CHECKING:
     from epiclick.comparison.result import Comparison
+    from epiclick.comparison.verdict import Difference, Spread
+
+
+def named_rankings(given: Sequence[str]) -> dict[str, str | tuple[str, str]]:
+    """NAME=FILE as a mapping; a file without a name is called by its own.
+
+    FILE:COLUMN is the file and its column of scores.
+    """
+    rankings: dict[str, str | tuple[str, str]] = {}
+    files: dict[str, str] = {}
+    for each in given:
+        name, equals, file = each.partition("=")
+        # a path may hold an equals sign itself, as in day=1/new.parquet
+        if not equals or Path(each).exists():
+            name, file = _column(each) or Path(each.removesuffix(".gz")).stem, each
+        if not (name.strip() and file):
+            raise InputError(f"--ranking {each}: write it as new=new.parquet")
+        if name in rankings:
+            raise InputError(
+                f"--ranking: two rankers are called '{name}' ({files[name]} and {file}); give "
+                "each a name of its own, as in new=new.parquet"
+            )
+        files[name] = file
+        column = _column(file)
+        rankings[name] = (file.removesuffix(f":{column}"), column) if column else file
+    return rankings
+
+
+def _column(file: str) -> str:
+    """The column of FILE:COLUMN; empty where the colon is the path's own, or there is none."""
+    path, _, column = file.rpartition(":")
+    return column if path and Path(path).is_file() and not Path(file).exists() else ""
+
+
+def warn_of_same_files(backtest: Sequence[str], clicks: Sequence[str]) -> None:
+    """Tell if a log is given twice: a backtest needs pages that the model has not learned from."""
+    from epiclick.data.files import find_files
+
+    both = {file.resolve() for file in find_files(clicks)}
+    same = [file for file in find_files(backtest) if file.resolve() in both]
+    if same:
+        warnings.warn(
+            f"--backtest and --clicks both name {same[0]}; a backtest tells something only of "
+            "pages that the model was not trained on",
+            InputWarning,
+            stacklevel=2,
+        )
+
+
+def check_names(names: Sequence[str], against: str | None, sure: float | None) -> None:
+    """Refuse what cannot be asked of these rankers, before anything is read."""
+    if against is not None and against not in names:
+        raise InputError(
+            f"--against {against}: there is no such ranker{did_you_mean(against, names)}; there "
+            f"are {', '.join(names)}"
+        )
+    if sure is None:
+        return
+    if len(names) < 2:
+        raise InputError("--fail-unless-better needs another ranker to be better than")
+    if not 0 < sure < 1:
+        raise InputError(
+            f"--fail-unless-better must lie strictly between 0 and 1, not {sure}; write 0.95"
+        )
+
+
+PARTS = {
+    "seen": "items seen",
+    "unseen": "items never shown",
+    "position_bias": "position bias",
+    "network": "network",
+}
+"""What the parts of the variance are called."""
+
+
+def print_comparison(
+    found: "Comparison", differences: Sequence["Difference"], verdict: str, *, quiet: bool
+) -> None:
+    """Values, differences, where the uncertainty comes from, notes unless quiet, the verdict."""
+    rankers = found.rankers.to_dict("records")
+    digits = digits_for(row["high"] - row["low"] for row in rankers)
+    pages = "" if found.pages is None else f", a log of {found.pages:,.0f} pages"
+    print_table(
+        f"Clicks a page, {found.level:.0%} intervals; {found.queries:,} queries{pages}",
+        ["ranker", "clicks a page", "P(best)", "expected loss", "slots seen"],
+        (
+            [
+                row["name"],
+                f"{row['value']:.{digits}f} ({row['low']:.{digits}f} to {row['high']:.{digits}f})",
+                _chance(found, row["prob_best"]),
+                number(row["expected_loss"], digits),
+                f"{row['seen']:.0%}",
+            ]
+            for row in rankers
+        ),
+    )
+    if differences:
+        _print_differences(found, differences, digits)
+    spreads = {name: found.spread(name) for name in found.names}
+    spreads |= {f"{each.name} - {each.against}": each.spread for each in differences}
+    if found.is_uncertain:
+        _print_spreads(spreads)
+    if found.notes and not quiet:
+        print("Notes")
+        for each in found.notes:
+            print_text(f"- {each}.")
+    print_text(f"Verdict: {verdict}")
+
+
+def _print_differences(
+    found: "Comparison", differences: Sequence["Difference"], digits: int
+) -> None:
+    """One ranker against another: clicks a page, as a share with its interval, how sure it is."""
+    print_table(
+        f"Differences, {found.level:.0%} intervals",
+        ["ranker", "against", "clicks a page", "relative", "P(better)"],
+        (
+            [
+                each.name,
+                each.against,
+                f"{each.difference:+.{digits}f}",
+                f"{each.relative:+.1%} ({each.relative_low:+.1%} to {each.relative_high:+.1%})",
+                _chance(found, each.prob_better),
+            ]
+            for each in differences
+        ),
+    )
+
+
+def _print_spreads(spreads: dict[str, "Spread"]) -> None:
+    """Shares of the variance."""
+    print_table(
+        "Where the uncertainty comes from, in shares of the variance",
+        ["", *PARTS.values()],
+        (
+            [name, *(f"{spread.shares()[part]:.0%}" for part in PARTS)]
+            for name, spread in spreads.items()
+        ),
+    )
+
+
+def _chance(found: "Comparison", probability: float) -> str:
+    """A probability, never a 0 or 1 that is none; a model without uncertainty knows no other."""
+    if not found.is_uncertain:
+        return "-"
+    if probability < 0.005:
+        return "< 0.01"
+    return "> 0.99" if probability > 0.995 else f"{probability:.2f}"
+
+
+def digits_for(widths: Iterable[float]) -> int:
+    """Digits with which the ends of intervals differ; 3 to 6."""
+    narrow = min((width for width in widths if width > 0), default=0.1)
+    return min(max(math.ceil(-math.log10(narrow)) + 1, 3), 6)
 
 
 @reads_log
@@ -87,12 +261,12 @@ def compare(
     Example: epiclick compare model --ranking new=new.csv --ranking old=old.csv --clicks log.csv
     """
     from epiclick.api import load
-    from epiclick.comparison.compare import compare as compare_rankings
+    from epiclick.comparison.compare_rankers import compare as compare_rankings
+    from epiclick.comparison.compare_rankers import true_values
+    from epiclick.comparison.compare_rankers import words as true_words
     from epiclick.data.features import read_features
-    from epiclick.data.unchanged import unchanged
-    from epiclick.report.facts.true_values import true_values
-    from epiclick.report.facts.true_values import words as true_words
-    from epiclick.report.facts.truth import read_truth
+    from epiclick.data.sources import unchanged
+    from epiclick.evaluation.truth import read_truth
 
     silent = quiet or as_json
     world = None if truth is None else read_truth(truth)
@@ -198,7 +372,7 @@ def accepted_checks(despite: str | None, sure: float | None) -> tuple[str, ...]:
         return ()
     if sure is None:
         raise InputError("--despite needs --fail-unless-better, whose checks it is about")
-    from epiclick.comparison.checks import NAMES
+    from epiclick.comparison.verdict import NAMES
 
     for name in names:
         if name not in NAMES:

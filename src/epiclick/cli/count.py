@@ -6,13 +6,28 @@ from typing import Annotated, Any
 
 import typer
 
-from epiclick.cli.fit_model import chosen_click_model
-from epiclick.cli.log_options import NOTHING_GIVEN, USUAL, GivenOptions, Logs, reads_log
-from epiclick.cli.log_reading import print_sizes, read_counts
-from epiclick.cli.out_file import PARQUET, check_file, written_to
-from epiclick.cli.output import AsJson, Quiet, note, print_json, print_table
-from epiclick.cli.shared_options import ClickModel
-from epiclick.cli.telling import told_warnings
+from epiclick.cli.console import (
+    PARQUET,
+    AsJson,
+    Quiet,
+    check_file,
+    note,
+    print_json,
+    print_table,
+    told_warnings,
+    written_to,
+)
+from epiclick.cli.fit import chosen_click_model
+from epiclick.cli.options import (
+    NOTHING_GIVEN,
+    USUAL,
+    ClickModel,
+    GivenOptions,
+    Logs,
+    print_sizes,
+    read_counts,
+    reads_log,
+)
 
 
 @reads_log

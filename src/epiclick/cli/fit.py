@@ -1,34 +1,279 @@
 """`epiclick fit`: a model of a log."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
-from epiclick.cli.commas import numbers_in
-from epiclick.cli.fit_model import Estimator, chosen_click_model, make_model, parse_anchor
-from epiclick.cli.fit_output import fit_record, print_fit
-from epiclick.cli.fit_run import check_model_out, find_checkpoint, kept_for_resume, save
-from epiclick.cli.log_options import (
+from epiclick.cli.console import (
+    AsJson,
+    Interrupted,
+    Quiet,
+    check_writable,
+    known,
+    note,
+    number,
+    print_json,
+    print_text,
+    tell_warning,
+    told_warnings,
+)
+from epiclick.cli.help import Verb
+from epiclick.cli.options import (
     NOTHING_GIVEN,
     USUAL,
+    ClickModel,
     GivenOptions,
     Logs,
     MissingFeatures,
+    numbers_in,
+    print_sizes,
+    read_counts,
     reads_log,
 )
-from epiclick.cli.log_reading import read_counts
-from epiclick.cli.output import AsJson, Quiet, note, print_json
-from epiclick.cli.shared_options import ClickModel
-from epiclick.cli.telling import known, told_warnings
-from epiclick.data.log import LogOptions
+from epiclick.cli.position_bias import bias_records, print_bias
+from epiclick.data.schema import LogOptions
 from epiclick.errors import InputError
-from epiclick.models.kinds import ThetaPosterior
+from epiclick.estimators.names import POINTWISE, EstimatorName
+from epiclick.fitted.state import ThetaPosterior
 
 if TYPE_CHECKING:
+    from epiclick.api import BaseModel
     from epiclick.data.counts import ClickCounts
+
+
+Estimator = Literal[EstimatorName, "pointwise"]
+
+
+class FitCommand(Verb):
+    """A verb whose help shows the defaults of the models."""
+
+    @staticmethod
+    def shown() -> Mapping[str, str]:
+        """Defaults by option."""
+        from epiclick.api import EpistemicPBM, PointwisePBM
+        from epiclick.plans import EPOCHS, EPOCHS_TO_MODE, EPOCHS_WITHOUT_FEATURES
+
+        pointwise = PointwisePBM().get_params()
+        bare = f"{EPOCHS_TO_MODE} (the paper's estimators {EPOCHS_WITHOUT_FEATURES})"
+        defaults = {"epochs": f"{EPOCHS}, without features {bare}"}
+        for name, value in EpistemicPBM().get_params().items():
+            if value is False or name in defaults:
+                continue  # a switch, or told
+            words = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            if pointwise.get(name, value) != value:
+                words += f", pointwise {pointwise[name]}"
+            defaults[name] = words
+        return defaults
+
+
+def chosen_click_model(given: str | None, init: Path | None) -> str:
+    """Name of the click model: as given, or that of the model to start from, or the usual one."""
+    from epiclick.api import load
+    from epiclick.click_models.registry import click_model
+
+    if given is None:
+        return "pbm" if init is None else load(init).click_model
+    try:
+        return click_model(given).name
+    except InputError as error:
+        raise InputError(str(error).replace("click_model", "--click-model", 1)) from error
+
+
+def make_model(
+    estimator: Estimator | None, settings: Mapping[str, Any], click_model: str = "pbm"
+) -> "BaseModel":
+    """A model that is not fitted yet; what is not given is left to its class.
+
+    Settings that cannot be meant are refused here, before a log is read.
+    """
+    from epiclick.api import EPISTEMIC, PointwisePBM
+    from epiclick.plans import check_parameters
+
+    model: BaseModel
+    if estimator == POINTWISE:
+        if foreign := [name for name in settings if name not in PointwisePBM().get_params()]:
+            options = ", ".join(map(_option, foreign))
+            raise InputError(f"{options} cannot be used with --estimator {POINTWISE}; leave it out")
+        if click_model != PointwisePBM.click_model:
+            raise InputError(
+                f"--estimator {POINTWISE} is for --click-model {PointwisePBM.click_model} alone; "
+                f"leave it out for {click_model}"
+            )
+        model = PointwisePBM(**settings)
+    else:
+        own: dict[str, Any] = {} if estimator is None else {"estimator": estimator}
+        model = EPISTEMIC[click_model](**own, **settings)
+    try:
+        check_parameters(model)
+    except InputError as error:
+        # the message names the class and its parameters, which nobody typed
+        wrong = str(error).removeprefix(f"{type(model).__name__}: ").split("; ")
+        named = (rule.split(" ", 1) for rule in wrong)
+        raise InputError("; ".join(f"{_option(name)} {rule}" for name, rule in named)) from error
+    return model
+
+
+def parse_anchor(text: str, counts: "ClickCounts") -> Any:
+    """A context as the log has it: 1 is a number where positions are; "none" is None."""
+    import pyarrow as pa
+
+    if text.lower() in ("auto", "none"):
+        return "auto" if text.lower() == "auto" else None
+    columns = counts.contexts.columns
+    values = [text] if len(columns) == 1 else [value.strip() for value in text.split(",")]
+    try:
+        typed = [
+            pa.array([value]).cast(column.type)[0].as_py()
+            for value, column in zip(values, columns, strict=True)
+        ]
+    except ValueError:
+        return text  # whoever looks it up among the contexts names those there are
+    return typed[0] if len(typed) == 1 else tuple(typed)
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def fit_record(
+    model: "BaseModel", counts: "ClickCounts", warnings: Sequence[str]
+) -> dict[str, Any]:
+    """For JSON: sizes are of the whole log, `trained_on` of what was not held out."""
+    training = model.fitted_.training
+    return {
+        "pairs": len(counts),
+        "displays": counts.total_displays,
+        "clicks": counts.total_clicks,
+        "trained_on": {
+            "pairs": training.pairs,
+            "displays": training.displays,
+            "clicks": training.clicks,
+        },
+        "epochs": training.epochs,
+        "best_epoch": training.best_epoch,
+        "seconds": training.seconds,
+        "log_likelihood": training.log_likelihood,
+        "chi2_per_df": training.checks["chi2_per_df"],
+        "click_model": model.click_model,
+        "position_bias": bias_records(model),
+        "parameters": known(model.click_table().to_dict("records")),
+        "anchor": training.checks["anchor"],
+        "at_bound": training.checks["at_bound"],
+        "identifiability": training.checks["identifiability"],
+        "posterior": training.checks.get("posterior"),
+        "given_bias": training.checks.get("given_bias"),
+        "words": training.checks["words"],
+        "warnings": list(warnings),
+    }
+
+
+def print_fit(model: "BaseModel", counts: "ClickCounts", *, valid: bool, quiet: bool) -> None:
+    """For people: sizes, time, likelihood, fit, position bias, and what the log can tell of it."""
+    training = model.fitted_.training
+    words = "\n".join(training.checks["words"])
+    for warning in training.warnings:
+        if warning not in words:
+            tell_warning(warning, quiet=quiet)
+    print_sizes(counts)
+    print_text(
+        f"{training.epochs} epochs in {training.seconds:.1f} s, the best was {training.best_epoch}"
+    )
+    of = "the pairs trained on"
+    if valid:
+        of = "the validation log"
+    elif len(model.fitted_.queries.held_out):
+        of = f"{len(model.fitted_.queries.held_out):,} queries held out"
+    print_text(f"log-likelihood per display {number(training.log_likelihood)}, of {of}")
+    ratio = training.checks["chi2_per_df"]
+    if ratio is None:
+        print_text("chi2/df unknown: too few items were shown often enough")
+    else:
+        df = training.checks["chi2_df"]
+        title = model.fitted_.clicks.title
+        print_text(f"chi2/df {ratio:.2f}, df {df:,} (1: clicks vary as a {title} says)")
+    print_bias(model)
+    print_text(words)
+
+
+def check_model_out(
+    out: Path, inputs: Sequence[str], init: Path | None, *, overwrite: bool
+) -> None:
+    """Refuse, before any work, a folder that cannot be written, or what is read there would harm.
+
+    A model is replaced only where that is asked for, also by one that starts from it: the model to
+    start from is read before, and replaced whole.
+    """
+    from epiclick.data.files import find_files
+    from epiclick.fitted.storage import check_replaceable
+
+    place = out.resolve()
+    for file in map(Path.resolve, find_files(inputs)):
+        if file.is_relative_to(place):
+            raise InputError(f"--out {out} would replace {file}, which is read; name another")
+    folders = [Path(path).resolve() for path in inputs if Path(path).is_dir()]
+    if init is not None and init.resolve() != place:
+        folders.append(init.resolve())
+    for folder in folders:
+        if place.is_relative_to(folder):
+            raise InputError(f"--out {out} lies in {folder}, which is read; name another place")
+    if check_replaceable(out) and not overwrite:
+        raise InputError(
+            f"--out {out} holds a model; give --overwrite to replace it, or name another folder"
+        )
+    check_writable(out)
+
+
+def find_checkpoint(out: Path, *, resume: bool, quiet: bool) -> Path:
+    """Where the run is kept until its model is written; tells of a run that was stopped."""
+    from epiclick.training.checkpoint import unfinished
+
+    checkpoint = unfinished(out.absolute())
+    if resume and not checkpoint.exists():
+        raise InputError(
+            f"there is no checkpoint {checkpoint} to resume from; start anew without --resume"
+        )
+    if checkpoint.exists() and not resume:
+        note(
+            f"{checkpoint} is of a run that was stopped; this one starts anew and overwrites it "
+            "(--resume would go on with it)",
+            quiet=quiet,
+        )
+    return checkpoint
+
+
+@contextmanager
+def kept_for_resume(out: Path, checkpoint: Path, *, resume: bool) -> Iterator[None]:
+    """Say at Ctrl-C how to go on, if a checkpoint of this run was written."""
+    earlier = None if resume else _written(checkpoint)
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        if _written(checkpoint) in (None, earlier):
+            raise
+        raise Interrupted(
+            f"{out} was not written, and the run is kept in {checkpoint}. "
+            "To go on, give the same command again with --resume."
+        ) from stop
+
+
+def save(model: "BaseModel", out: Path, checkpoint: Path) -> None:
+    """Write the model; if that fails, say that nothing needs to be learned again."""
+    try:
+        model.save(out)
+    except InputError as error:
+        raise InputError(
+            f"{error}\nThe run is kept in {checkpoint}: the same command with --resume writes the "
+            "model without training again."
+        ) from error
+
+
+def _written(file: Path) -> int | None:
+    return file.stat().st_mtime_ns if file.exists() else None
+
 
 UNITS = "whole numbers such as 64,64,32"
 
@@ -167,8 +412,8 @@ def fit(
         if randomised is None:
             counts = read(log)
         else:
-            from epiclick.data.marked import marked_and_rest
-            from epiclick.data.unchanged import unchanged
+            from epiclick.data.by_column import marked_and_rest
+            from epiclick.data.sources import unchanged
 
             with unchanged(log):
                 marked, rest = marked_and_rest(log, options, randomised)

@@ -19,11 +19,11 @@ from epiclick.cli import (
     reproduce,
     simulate,
 )
-from epiclick.cli.ending import end_code
-from epiclick.cli.fit_model import FitCommand
+from epiclick.cli.exit_codes import end_code
+from epiclick.cli.fit import FitCommand
 from epiclick.cli.help import Verb, Verbs
-from epiclick.cli.log_options import AsTheModel
-from epiclick.system_errors import BAD_INPUT
+from epiclick.cli.options import AsTheModel
+from epiclick.errors import BAD_INPUT
 
 app = typer.Typer(
     name="epiclick",

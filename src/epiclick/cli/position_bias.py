@@ -5,11 +5,19 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
-from epiclick.cli.output import AsJson, Quiet, print_json, print_table
-from epiclick.cli.shared_options import Model
-from epiclick.cli.telling import known, number, print_text, tell_warning
+from epiclick.cli.console import (
+    AsJson,
+    Quiet,
+    known,
+    number,
+    print_json,
+    print_table,
+    print_text,
+    tell_warning,
+)
+from epiclick.cli.options import Model
 from epiclick.errors import InputError
-from epiclick.models.kinds import BiasKind
+from epiclick.fitted.state import BiasKind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,7 +102,7 @@ def print_bias(
     if not bias["low"].notna().any():
         print_text("No intervals: the model takes position bias as a point.")
         return
-    from epiclick.models.bias_table import stored_at_bound
+    from epiclick.fitted.tables import stored_at_bound
 
     if bound := stored_at_bound(model.fitted_):
         rows = table[names].iloc[bound].to_numpy().tolist()

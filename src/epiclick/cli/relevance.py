@@ -7,13 +7,29 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from epiclick.cli.log_options import NOTHING_GIVEN, GivenOptions, MissingFeatures, reads_log
-from epiclick.cli.log_reading import read_counts
-from epiclick.cli.out_file import PARQUET, check_file, written_to
-from epiclick.cli.output import AsJson, Quiet, note, print_json, progress
+from epiclick.cli.console import (
+    PARQUET,
+    AsJson,
+    Quiet,
+    check_file,
+    note,
+    print_json,
+    print_text,
+    progress,
+    told_warnings,
+    written_to,
+)
+from epiclick.cli.options import (
+    NOTHING_GIVEN,
+    Features,
+    GivenOptions,
+    MissingFeatures,
+    Model,
+    OwnClicks,
+    read_counts,
+    reads_log,
+)
 from epiclick.cli.position_bias import FREE_SCALE, reference
-from epiclick.cli.shared_options import Features, Model, OwnClicks
-from epiclick.cli.telling import print_text, told_warnings
 from epiclick.errors import InputError
 
 if TYPE_CHECKING:
@@ -45,7 +61,7 @@ def relevance(
     Example: epiclick relevance model --features new.parquet --out relevance.parquet
     """
     from epiclick.api import load
-    from epiclick.models.item_tables import check_above
+    from epiclick.fitted.tables import check_above
 
     silent = quiet or as_json
     inputs = [*(clicks or []), *([features] if features else [])]
@@ -103,7 +119,7 @@ def write_frames(frames: Iterable["pd.DataFrame"], out: Path) -> int:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from epiclick.data.atomic import written_aside
+    from epiclick.data.writing import written_aside
 
     rows = 0
     writer = None

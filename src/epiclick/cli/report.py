@@ -8,17 +8,34 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from epiclick.cli.compare_input import named_rankings, warn_of_same_files
-from epiclick.cli.log_options import NOTHING_GIVEN, GivenOptions, MissingFeatures, reads_log
-from epiclick.cli.log_reading import read_counts
-from epiclick.cli.out_file import check_file, written_to
-from epiclick.cli.output import AsJson, Quiet, note, print_json, progress
-from epiclick.cli.shared_options import Backtest, Depth, Features, Model, Truth
-from epiclick.cli.telling import print_text, told_warnings
+from epiclick.cli.compare import named_rankings, warn_of_same_files
+from epiclick.cli.console import (
+    AsJson,
+    Quiet,
+    check_file,
+    note,
+    print_json,
+    print_text,
+    progress,
+    told_warnings,
+    written_to,
+)
+from epiclick.cli.options import (
+    NOTHING_GIVEN,
+    Backtest,
+    Depth,
+    Features,
+    GivenOptions,
+    MissingFeatures,
+    Model,
+    Truth,
+    read_counts,
+    reads_log,
+)
 from epiclick.errors import InputError
 
 if TYPE_CHECKING:
-    from epiclick.report.gather import Report
+    from epiclick.report.page import Report
 
 SUFFIXES = (".html", ".htm")
 
@@ -64,14 +81,12 @@ def report(
     Example: epiclick report model log.parquet --features features.parquet --ranking new=new.csv
     """
     from epiclick.api import load
-    from epiclick.comparison.compare import compare
+    from epiclick.comparison.compare_rankers import compare, true_values
     from epiclick.data.features import read_features
-    from epiclick.data.unchanged import unchanged
-    from epiclick.report.facts.sources import Sources
-    from epiclick.report.facts.true_values import true_values
-    from epiclick.report.facts.truth import read_truth
-    from epiclick.report.gather import gather
-    from epiclick.report.page import write_report
+    from epiclick.data.sources import unchanged
+    from epiclick.evaluation.truth import read_truth
+    from epiclick.report.page import gather, write_report
+    from epiclick.report.report_sources import Sources
 
     silent = quiet or as_json
     check_file(out, SUFFIXES, "HTML", "report.html")

@@ -7,17 +7,28 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from epiclick.cli.commas import names_in
-from epiclick.cli.extras import check_extra
-from epiclick.cli.out_file import check_folder, check_taken, written_to
-from epiclick.cli.output import AsJson, Quiet, note, print_json, print_table
-from epiclick.cli.telling import kept_when_stopped, known, print_text, told_warnings
+from epiclick.arguments import require_extra
+from epiclick.cli.console import (
+    AsJson,
+    Quiet,
+    check_folder,
+    check_taken,
+    kept_when_stopped,
+    known,
+    note,
+    print_json,
+    print_table,
+    print_text,
+    told_warnings,
+    written_to,
+)
+from epiclick.cli.options import names_in
 from epiclick.errors import InputError
 
 if TYPE_CHECKING:
     from epiclick.paper.results import Results
+    from epiclick.paper.runs import Tuned
     from epiclick.paper.statement import Claim
-    from epiclick.paper.tuning import Tuned
 
 Dataset = Literal["synthetic", "mslr", "istella", "letor"]
 FIGURES, CLAIMS, TABLE, PAGE = "figures", "claims.json", "claims.md", "report.html"
@@ -79,15 +90,13 @@ def reproduce(
 
     Example: epiclick reproduce --out R --preset quick
     """
-    check_extra("reproduce", ("matplotlib",), "paper")
+    require_extra("reproduce", ("matplotlib",), "paper")
     check_folder(out)
-    from epiclick.paper.cells import SETTINGS, Share
-    from epiclick.paper.files import CELLS
-    from epiclick.paper.presets import choose_preset, with_rates
-    from epiclick.paper.reproduce import RESULTS
-    from epiclick.paper.reproduce import reproduce as run
-    from epiclick.paper.tuning import RATES, TRIED, TUNING
-    from epiclick.paper.tuning import tune as try_rates
+    from epiclick.paper.cells import CELLS, SETTINGS, Share
+    from epiclick.paper.runs import RATES, RESULTS, TRIED, TUNING
+    from epiclick.paper.runs import reproduce as run
+    from epiclick.paper.runs import tune as try_rates
+    from epiclick.paper.settings import choose_preset, with_rates
     from epiclick.paper.variants import choose_methods
 
     if tune:
@@ -144,10 +153,9 @@ def reproduce(
 
 def write_report(results: "Results", out: Path) -> list["Claim"]:
     """Claims, figures and the page, from the table alone."""
-    from epiclick.paper.claims import make_claims, write_claims
-    from epiclick.report.claims_table import write_claims_table
-    from epiclick.report.paper_figures import draw_all
-    from epiclick.report.reproduction_page import write_page
+    from epiclick.paper.claims import make_claims, write_claims, write_claims_table
+    from epiclick.paper.figures import draw_all
+    from epiclick.paper.reproduction_page import write_page
 
     claims = make_claims(results)
     write_claims(claims, out / CLAIMS)

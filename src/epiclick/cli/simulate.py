@@ -5,10 +5,19 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from epiclick.cli.commas import numbers_in
-from epiclick.cli.out_file import check_writable, written_to
-from epiclick.cli.output import AsJson, Quiet, note, print_json, print_table, progress
-from epiclick.cli.telling import print_text, told_warnings
+from epiclick.cli.console import (
+    AsJson,
+    Quiet,
+    check_writable,
+    note,
+    print_json,
+    print_table,
+    print_text,
+    progress,
+    told_warnings,
+    written_to,
+)
+from epiclick.cli.options import numbers_in
 from epiclick.click_models.registry import HOMES
 
 if TYPE_CHECKING:
@@ -52,8 +61,8 @@ def simulate(
     Example: epiclick simulate --out world --queries 500 --pages 10000
     """
     from epiclick import simulate as make_world
-    from epiclick.data.replacing import check_replaceable
-    from epiclick.simulate.storage import WORLD
+    from epiclick.data.writing import check_replaceable
+    from epiclick.simulate.world_files import WORLD
 
     check_replaceable(out, WORLD)
     check_writable(out)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from epiclick.click_models.base import Emission
+from epiclick.click_models.click_model import Emission
 
 NEAREST_START = 0.02
 """Estimates start at least so far from 0 and 1, where logits still move."""

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from epiclick.click_models.base import CLICK, Channel, Emission, PageStates
+from epiclick.click_models.click_model import CLICK, Channel, Emission, PageStates
 from epiclick.click_models.examination import Examination
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
     import pyarrow as pa
 
-    from epiclick.click_models.prior import ParameterPrior
+    from epiclick.click_models.priors import ParameterPrior
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class PositionBased(Examination):
 
     def prior(self, contexts: "pa.Table", anchor: int | None) -> "ParameterPrior":
         """Uniform."""
-        from epiclick.click_models.prior import UniformPrior  # whose scipy loading does without
+        from epiclick.click_models.priors import UniformPrior  # whose scipy loading does without
 
         return UniformPrior.of(len(self.free(len(contexts), anchor)))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from epiclick.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
-    from epiclick.click_models.base import ClickModel
+    from epiclick.click_models.click_model import ClickModel
 
 
 class Home(NamedTuple):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from epiclick.click_models.base import (
+from epiclick.click_models.click_model import (
     CLICK,
     Channel,
     Emission,
@@ -21,7 +21,7 @@ from epiclick.errors import InputError
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-    from epiclick.click_models.prior import ParameterPrior
+    from epiclick.click_models.priors import ParameterPrior
 
 LAST_CLICK = "last_click"
 
@@ -93,7 +93,7 @@ class UserBrowsing(Examination):
 
     def prior(self, contexts: pa.Table, anchor: int | None) -> "ParameterPrior":
         """Effects of the position (on its device) and of the distance from the last click."""
-        from epiclick.click_models.prior import EffectsPrior  # whose scipy loading does without
+        from epiclick.click_models.priors import EffectsPrior  # whose scipy loading does without
 
         _, place = given_contexts(contexts, self.history)
         position = np.array(contexts["position"].to_pylist())

@@ -15,10 +15,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from scipy import sparse
 
-from epiclick.click_models.base import Emission, PageStates
-from epiclick.click_models.pages import click_chances, value_and_slope
-from epiclick.comparison.measures import Measure
-from epiclick.comparison.slots import Slots
+from epiclick.click_models.click_model import Emission, PageStates
+from epiclick.click_models.recursion import click_chances, value_and_slope
+from epiclick.comparison.slots import Measure, Slots
 
 MOST_HELD = 2**18
 """Numbers of an array that is worked on at once: as many as stay in a processor's cache."""

@@ -7,9 +7,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from epiclick.comparison.checks import Check, backtest_check, unseen_check
-from epiclick.comparison.sampling import ValueSamples
-from epiclick.comparison.verdict import SURE, Difference, Spread, chance
+from epiclick.comparison.value_samples import ValueSamples
+from epiclick.comparison.verdict import (
+    SURE,
+    Check,
+    Difference,
+    Spread,
+    backtest_check,
+    chance,
+    unseen_check,
+)
 from epiclick.errors import InputError
 from epiclick.evaluation.backtest import Grade
 

@@ -1,17 +1,89 @@
-"""The slots of all rankers as arrays: whose, which item, in which context, of which weight."""
+r"""The slots of all rankers as arrays: whose, which item, in which context, of which weight.
 
-from collections.abc import Sequence
+With w the share of pages of a list, reach_k the share of them that displays slot k at all, and
+zeta the relevance of the item there,
+
+.. math:: \text{clicks} = \sum_k w\, \text{reach}_k\, \theta_k\, \zeta_k, \quad
+          \text{first} = \sum_{k = 1} w\, \text{reach}_k\, \theta_k\, \zeta_k, \quad
+          \text{gain} = \sum_k \frac{w\, \zeta_k}{\log_2(1 + k)}.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from epiclick.comparison.rankings import Ranking
-from epiclick.comparison.traffic import Traffic
-from epiclick.data.arrays import distinct
-from epiclick.data.matching import locate_rows
+from epiclick.data.arrays import distinct, locate_rows
+from epiclick.data.counts import ClickCounts
 from epiclick.errors import InputError, Problem
-from epiclick.models.fitted import FittedModel, given_of
+from epiclick.fitted.prediction import given_contexts_of
+from epiclick.fitted.state import FittedModel, given_of
+
+
+@dataclass(frozen=True, eq=False)
+class Traffic:
+    """Pages of a log, by what lists are told apart by: the query, and contexts but the position.
+
+    Contexts are given ones: what was clicked above a slot decides neither pages nor reach.
+
+    Attributes:
+        keys: query_id and those contexts, a row for each kind of list.
+        pages: (kinds,) pages of each.
+        reach: (model's given contexts,) share of the pages of its kind that displayed each context.
+    """
+
+    keys: pa.Table
+    pages: np.ndarray
+    reach: np.ndarray
+
+    @property
+    def total(self) -> float:
+        """Pages of the log."""
+        return float(self.pages.sum())
+
+
+def traffic_of(fitted: FittedModel, counts: ClickCounts) -> Traffic:
+    """Traffic of a log.
+
+    A page shows one item at a position, so that a query has as many pages as displays at the
+    position that it displays most often.
+    """
+    counts = counts.by_given()
+    index = given_contexts_of(fitted, counts.contexts)
+    kinds, kind = kinds_of(counts.contexts)
+    contexts, queries = len(counts.contexts), counts.num_queries
+    query = counts.query[counts.pair]
+    displays = np.bincount(
+        query * contexts + counts.context, counts.displays, queries * contexts
+    ).reshape(queries, contexts)
+    pages = np.zeros((queries, len(kinds)))
+    for context in range(contexts):
+        own = pages[:, kind[context]]
+        np.maximum(own, displays[:, context], out=own)
+    row, column = np.nonzero(pages)
+    first = np.flatnonzero(np.diff(counts.query, prepend=-1))
+    keys = {"query_id": counts.query_id.take(pa.array(first[row]))}
+    keys |= {
+        name: kinds[name].combine_chunks().take(pa.array(column)) for name in kinds.column_names
+    }
+    share = displays.sum(axis=0) / np.maximum(pages.sum(axis=0)[kind], 1)
+    reach = np.zeros(len(given_of(fitted)[0]))
+    reach[index[index >= 0]] = share[index >= 0]
+    return Traffic(pa.table(keys), pages[row, column], reach)
+
+
+def kinds_of(contexts: pa.Table) -> tuple[pa.Table, np.ndarray]:
+    """The distinct contexts but for their position, and which of these each context is of."""
+    others: Mapping[str, pa.Array] = {
+        name: contexts[name].combine_chunks()
+        for name in contexts.column_names
+        if name != "position"
+    }
+    if not others:
+        return pa.table({"": pa.array([0])}).drop_columns(""), np.zeros(len(contexts), int)
+    return distinct(others)
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,3 +280,31 @@ def _list_weights(
 
 def _kind(others: Sequence[str]) -> str:
     return "queries" if not others else f"queries by {', '.join(others)}"
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A way to value rankers.
+
+    Attributes:
+        words: what one of it is.
+        weight: slots -> (slots,) factor of relevance, but for position bias.
+        biased: whether position bias is a factor, too.
+    """
+
+    words: str
+    weight: Callable[[Slots], np.ndarray]
+    biased: bool
+
+
+MEASURES: Mapping[str, Measure] = {
+    "clicks": Measure("clicks a page", lambda s: s.weight * s.reach, biased=True),
+    "first": Measure(
+        "click rate of the first result",
+        lambda s: np.where(s.position == 1, s.weight * s.reach, 0.0),
+        biased=True,
+    ),
+    "gain": Measure(
+        "discounted relevance a page", lambda s: s.weight / np.log2(1 + s.position), biased=False
+    ),
+}

@@ -17,12 +17,17 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 import pyarrow as pa
 
-from epiclick.data.atomic import folder_aside
-from epiclick.data.checksums import check_blocks, check_record, listed_blocks, to_json
-from epiclick.data.damage import MALFORMED
-from epiclick.data.replacing import named
-from epiclick.data.stored_json import from_json, get
-from epiclick.data.unchanged import State, refuse_changed, state_of
+from epiclick.data.checksums import (
+    MALFORMED,
+    check_blocks,
+    check_record,
+    from_json,
+    get,
+    listed_blocks,
+    to_json,
+)
+from epiclick.data.sources import State, refuse_changed, state_of
+from epiclick.data.writing import folder_aside, named
 from epiclick.errors import InputError, InputWarning
 
 FORMAT = 2  # raise it whenever the same file would be stored differently

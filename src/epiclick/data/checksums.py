@@ -7,15 +7,82 @@ its own keys. This finds damage; it does not prove who wrote a file.
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
+import pyarrow as pa
+from safetensors import SafetensorError
 
-from epiclick.data.stored_json import get
+from epiclick.data.arrays import as_array
+from epiclick.errors import InputError
 from epiclick.processes import available_cores
+
+MALFORMED = (
+    LookupError,
+    OverflowError,
+    RecursionError,
+    SafetensorError,
+    TypeError,
+    ValueError,
+    pa.ArrowException,
+)
+"""What damaged or hostile content makes the parsers raise."""
+
+
+@contextmanager
+def reading(path: Path, remedy: str) -> Iterator[None]:
+    """Report which file cannot be read, why, and what to do."""
+    try:
+        yield
+    except MALFORMED as error:
+        plain = isinstance(error, ValueError) or not str(error)
+        why = str(error) if plain else f"{type(error).__name__}: {error}"
+        raise damaged(path, why, remedy) from error
+    except (OSError, MemoryError) as error:
+        number = getattr(error, "errno", None)
+        if isinstance(error, OSError) and number is None:  # Arrow's word for damage
+            raise damaged(path, str(error), remedy) from error
+        why = getattr(error, "strerror", None) or str(error) or "not enough memory"
+        raise InputError(
+            f"{path} cannot be read ({why}). Check its path, permissions and size."
+        ) from error
+
+
+def damaged(path: Path, why: str, remedy: str) -> InputError:
+    """The error that reports damage to a file."""
+    words = " ".join(why.split())
+    return InputError(f"{path} is damaged: {words[:300].rstrip('.')}. {remedy}")
+
+
+def from_json(content: bytes) -> Any:
+    """What JSON says; NaN and infinity, which JSON does not have, are refused."""
+    return json.loads(content.decode(), parse_constant=_not_json)
+
+
+def get(record: Mapping[str, Any], key: str, *types: type) -> Any:
+    """A value of one of the given types; JSON's true is no number here."""
+    if key not in record:
+        raise ValueError(f"'{key}' is missing")
+    if type(record[key]) not in types:
+        raise ValueError(f"'{key}' is of the wrong type ({type(record[key]).__name__})")
+    return record[key]
+
+
+def texts(record: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    """A list that holds nothing but text."""
+    values = get(record, key, list)
+    if not all(type(value) is str for value in values):
+        raise ValueError(f"'{key}' must be texts")
+    return tuple(values)
+
+
+def _not_json(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
+
 
 DIGEST, FILES = "digest", "files"
 CHANGED = "it is not as it was written"
@@ -176,3 +243,37 @@ def block_checksums(path: Path) -> list[int]:
         return [checksum(start) for start in starts]
     with ThreadPoolExecutor(min(MOST_THREADS, len(available_cores()))) as pool:
         return list(pool.map(checksum, starts))
+
+
+def digest_rows(table: pa.Table) -> str:
+    """A digest of names and values of all columns, however they are laid out in memory."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name in table.column_names:
+        digest.update(f"{name}\0{len(table)}\0".encode())
+        for content in _content(table[name]):
+            digest.update(content)
+    return digest.hexdigest()
+
+
+def _content(column: pa.ChunkedArray) -> Iterator[Any]:
+    """Kind and values of a column as bytes."""
+    numbers = pa.types.is_integer(column.type) or column.type == pa.float64()
+    if numbers and column.null_count == 0:
+        # without a copy of the whole
+        yield b"integers" if pa.types.is_integer(column.type) else b"numbers"
+        for chunk in column.chunks:
+            values = chunk.cast(pa.int64()) if pa.types.is_integer(chunk.type) else chunk
+            yield np.ascontiguousarray(values.to_numpy())
+        return
+    values = as_array(column)
+    if values.null_count == 0 and values.type == pa.large_string() and len(values):
+        _, offsets, text = values.buffers()
+        ends = np.frombuffer(offsets, np.int64)[values.offset : values.offset + len(values) + 1]
+        yield b"text"
+        yield np.ascontiguousarray(ends - ends[0])
+        yield np.frombuffer(text or b"", np.uint8)[ends[0] : ends[-1]]
+        return
+    # contexts and parts of other types have few values
+    encoded = values.dictionary_encode()
+    yield repr(encoded.dictionary.to_pylist()).encode()
+    yield np.ascontiguousarray(encoded.indices.fill_null(-1).to_numpy())

@@ -13,17 +13,22 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from epiclick.arguments import check_path
-from epiclick.click_models.base import given_contexts
+from epiclick.click_models.click_model import given_contexts
 from epiclick.click_models.registry import click_model
-from epiclick.data.arrays import as_array, changes, distinct, strictly_ascending
-from epiclick.data.atomic import written_aside
-from epiclick.data.counts_arguments import check_join, check_table, chosen_pairs
-from epiclick.data.counts_note import CountsNote
+from epiclick.data.arrays import as_array, changes, distinct, locate_rows, strictly_ascending
+from epiclick.data.counts_arguments import (
+    SplitBy,
+    check_join,
+    check_split,
+    check_table,
+    chosen_pairs,
+    deal_groups,
+)
+from epiclick.data.counts_metadata import CountsNote
 from epiclick.data.features import FeatureTable
-from epiclick.data.log import LogOptions, either
-from epiclick.data.matching import locate_rows
-from epiclick.data.page_clicks import PageClicks
-from epiclick.data.splits import SplitBy, check_split, deal_groups
+from epiclick.data.pages import PageClicks
+from epiclick.data.schema import LogOptions, either
+from epiclick.data.writing import written_aside
 from epiclick.errors import InputError, Problem
 
 

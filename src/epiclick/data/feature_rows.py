@@ -16,7 +16,7 @@ from epiclick.data.cache import MatrixWriter, write_entry
 from epiclick.data.counting import number
 from epiclick.data.engine import Source, connect, engine_errors, stoppable
 from epiclick.data.ids import as_integers, settle_types, type_problems
-from epiclick.data.log import ALIASES, LogColumns, LogOptions
+from epiclick.data.schema import ALIASES, LogColumns, LogOptions
 from epiclick.errors import InputError, Problem
 
 IDS = ("query_id", "doc_id")

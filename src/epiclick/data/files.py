@@ -4,20 +4,86 @@ import codecs
 import glob
 import gzip
 import os
+import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from glob import has_magic
 from io import BufferedIOBase
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from epiclick.arguments import check_path
-from epiclick.data.json_lines import LongLines
-from epiclick.data.nearest_path import did_you_mean_path
-from epiclick.errors import InputError, Problem
+from epiclick.errors import InputError, Problem, nearest
+
+
+def did_you_mean_path(path: Path) -> str:
+    """The nearest path that is there, in brackets for the end of a message; "" if none is near."""
+    near = None if path.exists() or has_magic(str(path)) else _nearest_path(path)
+    return f" (did you mean '{near}'?)" if near else ""
+
+
+def _nearest_path(path: Path) -> Path | None:
+    """A path that is there, each missing part of it replaced by the nearest name."""
+    if path.exists() or path == path.parent:
+        return path
+    folder = _nearest_path(path.parent)
+    if folder is None or not folder.is_dir():
+        return None
+    if (folder / path.name).exists():
+        return folder / path.name
+    try:
+        names = [each.name for each in folder.iterdir() if not each.name.startswith(".")]
+    except OSError:  # a folder that may not be looked into
+        return None
+    near = nearest(path.name, names)
+    return None if near is None else folder / near
+
+
+MAX_DEPTH = 1_000
+LONGEST = 32 << 20  # bytes; DuckDB takes no longer line
+TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+
+
+class LongLines:
+    """Looks at lines that are long enough to be nested deeply, while a file's blocks pass by.
+
+    All others are passed over by looking for their end from afar, which takes next to no time.
+    """
+
+    def __init__(self) -> None:
+        """Before the first block."""
+        self._rest = b""
+
+    def problem(self, block: bytes) -> str:
+        """What is wrong with a line that ends in the block, or at the file's end (b"")."""
+        data = self._rest + (block or b"\n")
+        start, near = 0, 2 * MAX_DEPTH
+        while len(data) - start > near:
+            end = data.rfind(b"\n", start, start + near)
+            if end < 0:
+                end = data.find(b"\n", start + near)
+                if end < 0:
+                    break
+                if _depth(data[start:end]) > MAX_DEPTH:
+                    return f"a line is nested more than {MAX_DEPTH:,} levels deep"
+            start = end + 1
+        self._rest = data[start:]
+        if len(self._rest) > LONGEST:
+            return f"a line is longer than {LONGEST >> 20} MB"
+        return ""
+
+
+def _depth(line: bytes) -> int:
+    """How deeply a line's brackets are nested, those within texts aside."""
+    letters = np.frombuffer(TEXT.sub(b"", line), np.uint8)
+    opened = np.isin(letters, list(b"{[")).astype(np.int64)
+    closed = np.isin(letters, list(b"}]")).astype(np.int64)
+    return int(np.max(np.cumsum(opened - closed), initial=0))
 
 
 def paths_in(source: Any) -> list[str | Path]:

@@ -14,15 +14,15 @@ import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 
+from epiclick.data.arrays import locate_rows
 from epiclick.data.counting import bad_rows, count_expression, row_rules
 from epiclick.data.counts import ClickCounts
 from epiclick.data.engine import engine_errors, stoppable
 from epiclick.data.ids import settle_types
-from epiclick.data.log import LogColumns, LogOptions
-from epiclick.data.matching import locate_rows
 from epiclick.data.pages import PAGE_IS_MISSING, without_bad_pages
 from epiclick.data.readers import counts_files, open_log
-from epiclick.data.unchanged import unchanged
+from epiclick.data.schema import LogColumns, LogOptions
+from epiclick.data.sources import unchanged
 from epiclick.errors import InputError
 
 LENGTH = "epiclick_page_length"

@@ -11,35 +11,31 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from epiclick.arguments import check_choice
-from epiclick.data.busiest_users import busy_users
+from epiclick.arguments import check_choice, shown
 from epiclick.data.counting import (
     bad_rows,
     canonical_log,
     count_expression,
     diagnose,
     row_rules,
+    with_history,
 )
 from epiclick.data.counts import ClickCounts
-from epiclick.data.counts_note import CountsNote
+from epiclick.data.counts_metadata import CountsNote
 from epiclick.data.engine import Source, engine_errors, stoppable
-from epiclick.data.features import read_features
+from epiclick.data.features import FeatureTable, read_features
 from epiclick.data.files import damage, find_files, kind_of, paths_in, repeated_files
-from epiclick.data.history import with_history
-from epiclick.data.ids import settle_types, type_problems
-from epiclick.data.left_out import left_out, without_robots
-from epiclick.data.log import LogColumns, LogOptions, options_of, resolve_columns
-from epiclick.data.page_clicks import PageClicks
+from epiclick.data.ids import settle_types, similar_queries, type_problems
 from epiclick.data.pages import (
     PAGE_IS_MISSING,
+    PageClicks,
     count_pages,
     diagnose_pages,
     without_bad_pages,
 )
-from epiclick.data.robots import Suspicion, suspicious_pages
-from epiclick.data.similar_ids import similar_queries
-from epiclick.data.sources import open_source
-from epiclick.data.unchanged import unchanged
+from epiclick.data.robots import Suspicion, busy_users, left_out, suspicious_pages, without_robots
+from epiclick.data.schema import LogColumns, LogOptions, options_of, resolve_columns
+from epiclick.data.sources import open_source, unchanged
 from epiclick.data.where import select_where
 from epiclick.errors import InputError, InputWarning, Problem
 
@@ -309,3 +305,29 @@ def _add_up(
     counts = ClickCounts.concat([ClickCounts.from_parquet(file) for file in files])
     doubts = (*repeated_files(files), *_doubts(counts))
     return counts, LogReport({}, 0, 0, doubts, suspicious_pages(counts))
+
+
+def check_counts(name: str, given: Any) -> ClickCounts:
+    """The counts; refuses a log that was not read yet."""
+    if isinstance(given, ClickCounts):
+        return given
+    raise InputError(
+        f"{name} must be counts, not {shown(given)}; count the log first, as in "
+        "read_log('clicks.parquet', features='features.parquet')"
+    )
+
+
+def counts_of(given: Any, *, click_model: str = "pbm", name: str = "counts") -> ClickCounts:
+    """The counts, or those of a log of any kind that `read_log` takes, by its default options."""
+    if isinstance(given, ClickCounts):
+        return given
+    if given is None or isinstance(given, FeatureTable):
+        return check_counts(name, given)
+
+    try:
+        return read_log(given, click_model=click_model)
+    except InputError as error:
+        raise error.with_message(
+            f"{error}\nOptions for reading the log are those of read_log: "
+            "fit(read_log(source, ...))."
+        ) from error

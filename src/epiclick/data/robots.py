@@ -1,4 +1,4 @@
-r"""Pages with more clicks than people make: against what a click model allows.
+r"""Robots in a log: pages with too many clicks, users unlike the others, rows left out on request.
 
 Given how attractive its slots are, a page's number of clicks C is a sum of independent clicks.
 People differ in how eagerly they click, so the clicks of a page get a factor u of their own,
@@ -14,12 +14,17 @@ clicking, too: so pages beyond c must also be many more than a geometric tail, c
 pages with c - 1 and c clicks, would give.
 """
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
+import ibis
+import ibis.expr.types as ir
 import numpy as np
 
+from epiclick.data.counting import number
 from epiclick.data.counts import ClickCounts
-from epiclick.data.page_clicks import MOST, PageClicks
+from epiclick.data.pages import MOST, PageClicks, sampled_pages
+from epiclick.data.schema import LogOptions
 
 LEAST_SHARE = 0.005
 """Share of all pages from which on an excess is worth a warning."""
@@ -275,3 +280,140 @@ def _weights(middle: float, log_spread: float) -> np.ndarray:
     """(factors,) a log-normal distribution of u."""
     density = np.exp(-0.5 * ((np.log(FACTORS) - middle) / np.exp(log_spread)) ** 2)
     return density / density.sum()
+
+
+LEAST_USER_SHARE = 0.01
+"""Share of all displays from which on users are worth a warning."""
+
+BUSY = 5.0
+"""Displays of a suspected user for one of the average user's."""
+
+UNLIKE = 2.0
+"""Factor by which their click rate is above or below that of the others."""
+
+LEAST_USER_ERRORS = 8.0
+"""Standard errors, as if clicks were independent: those of one person are not."""
+
+MOST_USERS = 0.05
+"""Largest share of users that may be suspected."""
+
+
+@dataclass(frozen=True)
+class BusyUsers:
+    """Users who are busier than others and click unlike them.
+
+    Attributes:
+        users: how many they are.
+        of_users: how many users the log has.
+        share: their share of the displays.
+        ratio: their click rate for that of the others.
+    """
+
+    users: int
+    of_users: int
+    share: float
+    ratio: float
+
+    @property
+    def words(self) -> str:
+        """What was found, and what to do about it."""
+        share = _rounded_up(self.users / self.of_users)
+        rate = f"{self.ratio:.1f}" if self.ratio >= 0.1 else f"{self.ratio:.2f}"
+        return (
+            f"the busiest {self.users:,} of {self.of_users:,} users make up {self.share:.1%} of "
+            f"the displays, at {rate} times the click rate of the others. If these are robots, "
+            f"--drop-busiest {100 * share:.12g}% (in Python: drop_busiest={share:.12g}) leaves "
+            "them out"
+        )
+
+
+def busy_users(log: ir.Table, pages: int | None) -> BusyUsers | None:
+    """Look at the users of a canonical log, on a sample of its pages where there are many."""
+    whole = log
+    if pages is not None:
+        log = sampled_pages(log, pages)
+    rows = log.filter(log.user_id.notnull())
+    users = rows.group_by("user_id").aggregate(
+        displays=rows.count(), clicks=number(rows.click).sum().fill_null(0).cast("int64")
+    )
+    table = users.order_by([ibis.desc("displays"), "user_id"]).to_pyarrow()
+    found = find_busy(*(table[name].to_numpy() for name in ("displays", "clicks")))
+    # a sample of pages has all busy users, but not all others
+    return found and replace(found, of_users=whole.user_id.nunique().to_pyarrow().as_py())
+
+
+def find_busy(displays: np.ndarray, clicks: np.ndarray) -> BusyUsers | None:
+    """The busiest users, if they click unlike the others; users (users,) come busiest first."""
+    most = min(math.ceil(MOST_USERS * len(displays)), len(displays) - 1)
+    busy = int(np.sum(displays[:most] >= BUSY * displays.mean())) if most > 0 else 0
+    if not busy:
+        return None
+    shown, clicked = np.cumsum(displays[:busy]), np.cumsum(clicks[:busy])
+    rest = (clicks.sum() - clicked) / (displays.sum() - shown)  # (busy,) click rate of the others
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = clicked / shown / rest
+    errors = np.abs(clicked - shown * rest) / np.sqrt(shown * rest + 1)
+    found = (
+        (shown >= LEAST_USER_SHARE * displays.sum())
+        & ((ratio >= UNLIKE) | (ratio <= 1 / UNLIKE))
+        & (errors >= LEAST_USER_ERRORS)
+    )
+    if not found.any():
+        return None
+    at = int(np.argmax(np.where(found, errors, 0)))
+    return BusyUsers(at + 1, len(displays), float(shown[at] / displays.sum()), float(ratio[at]))
+
+
+def _rounded_up(share: float) -> float:
+    """A share to two digits, never below it."""
+    scale = 10.0 ** (1 - math.floor(math.log10(share)))
+    return math.ceil(share * scale - 1e-9) / scale
+
+
+def without_robots(log: ir.Table, options: LogOptions) -> ir.Table:
+    """The canonical log without what `drop_busiest` and `max_clicks_per_page` leave out."""
+    if options.drop_busiest:
+        log = _without_busiest(log, options.drop_busiest)
+    if options.max_clicks_per_page is not None:
+        log = _without_clicked_pages(log, options.max_clicks_per_page)
+    return log
+
+
+def left_out(whole: ir.Table, options: LogOptions) -> list[str]:
+    """How much the options take away from a canonical log, in words."""
+    found = []
+    if options.drop_busiest:
+        kept = _without_busiest(whole, options.drop_busiest)
+        rows, users = (_fewer(whole, kept, column) for column in (None, "user_id"))
+        found.append(f"{users:,} of the busiest users left out, with {rows:,} rows")
+        whole = kept
+    if options.max_clicks_per_page is not None:
+        kept = _without_clicked_pages(whole, options.max_clicks_per_page)
+        rows, pages = (_fewer(whole, kept, column) for column in (None, "page_id"))
+        more = f"with more than {options.max_clicks_per_page} clicks"
+        found.append(f"{pages:,} pages {more} left out, with {rows:,} rows")
+    return found
+
+
+def _without_busiest(log: ir.Table, share: float) -> ir.Table:
+    """Rows without a user stay: nobody knows whose they are."""
+    rows = log.filter(log.user_id.notnull())
+    users = rows.group_by("user_id").aggregate(displays=rows.count())
+    rank = ibis.row_number().over(order_by=[ibis.desc("displays"), "user_id"])
+    users = users.mutate(rank=rank, users=users.count())
+    # a share such as 3/1000 must not become 4 of 1,000 by rounding
+    return log.anti_join(users.filter(users.rank < (users.users * share - 1e-9).ceil()), "user_id")
+
+
+def _without_clicked_pages(log: ir.Table, most: int) -> ir.Table:
+    page = log.group_by("page_id").aggregate(clicks=number(log.click).sum())
+    return log.anti_join(page.filter(page.clicks > most), "page_id")
+
+
+def _fewer(whole: ir.Table, kept: ir.Table, column: str | None) -> int:
+    """How many rows, or values of a column, are gone."""
+    before, after = (
+        (log.count() if column is None else log[column].nunique()).to_pyarrow().as_py()
+        for log in (whole, kept)
+    )
+    return before - after

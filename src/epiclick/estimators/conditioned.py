@@ -8,10 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from epiclick.estimators.base import Betas, Draws, Estimate, check_samples
-from epiclick.estimators.draws import draw_joint
-from epiclick.estimators.inner import sampled_weights
-from epiclick.estimators.scores import leave_one_out, weighted_log_density
+from epiclick.estimators.estimator import Betas, Draws, Estimate, check_samples
+from epiclick.estimators.sampling import (
+    draw_joint,
+    leave_one_out,
+    sampled_weights,
+    weighted_log_density,
+)
 from epiclick.likelihood.pairs import PairBatch
 
 

@@ -5,7 +5,7 @@ import math
 import jax
 import jax.numpy as jnp
 
-from epiclick.estimators.base import Betas
+from epiclick.estimators.estimator import Betas
 
 SHIFT = 10
 """Steps of the recurrence before Stirling's series, which is then exact to 4e-16."""

@@ -8,10 +8,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from epiclick.click_models.base import Emission
-from epiclick.estimators.base import Betas, Draws, Estimate, check_samples
-from epiclick.estimators.draws import LEAST_LOG_THETA, draw_position
-from epiclick.estimators.scores import leave_one_out, weighted_log_density
+from epiclick.click_models.click_model import Emission
+from epiclick.estimators.estimator import Betas, Draws, Estimate, check_samples
+from epiclick.estimators.sampling import (
+    LEAST_LOG_THETA,
+    draw_position,
+    leave_one_out,
+    weighted_log_density,
+)
 from epiclick.likelihood.pairs import PairBatch, log_likelihoods
 
 

@@ -7,8 +7,8 @@ from typing import ClassVar, Self
 import jax
 import numpy as np
 
-from epiclick.click_models.base import Emission
-from epiclick.estimators.base import Betas, Draws, Estimate
+from epiclick.click_models.click_model import Emission
+from epiclick.estimators.estimator import Betas, Draws, Estimate
 from epiclick.likelihood.pairs import PairBatch, log_likelihoods
 
 

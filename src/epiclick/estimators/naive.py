@@ -8,10 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from epiclick.estimators.base import Betas, Draws, Estimate, check_samples
-from epiclick.estimators.draws import draw_joint
-from epiclick.estimators.joint import joint_log_likelihoods, joint_scores
-from epiclick.estimators.scores import leave_one_out
+from epiclick.estimators.estimator import Betas, Draws, Estimate, check_samples
+from epiclick.estimators.sampling import (
+    draw_joint,
+    joint_log_likelihoods,
+    joint_scores,
+    leave_one_out,
+)
 from epiclick.likelihood.pairs import PairBatch
 
 MOST_NATS = 20.0

@@ -1,6 +1,21 @@
-"""What a model holds of items, in the order of (query_id, doc_id): mean and variance of each."""
+r"""Judgements of items for other tools: grades, TREC qrels and runs, Quepid ratings.
 
+An item's grade is the number of cut-offs that its mean lies above. Its weight is, up to a factor,
+
+.. math:: w = \frac{s^2}{s^2 + v},
+
+with v the variance of its posterior and s^2 the variance of all means: the share of what sets the
+item apart that is relevance and not doubt. It is the weight of least squares, where an item misses
+what its features say by a spread of its own and by the doubt about it. Between 0 and 1 before they
+are scaled to a mean of 1, so that no item outweighs all others, however certain.
+"""
+
+import csv
+import itertools
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,9 +25,75 @@ import pyarrow.compute as pc
 
 from epiclick.data.arrays import as_array
 from epiclick.data.counts import ClickCounts
-from epiclick.errors import InputError
-from epiclick.models.fitted import FittedModel
-from epiclick.posterior.judged import judged_items
+from epiclick.data.features import FeatureTable
+from epiclick.data.writing import written_aside
+from epiclick.errors import InputError, InputWarning, Problem
+from epiclick.fitted.prediction import columns_of
+from epiclick.fitted.state import FittedModel
+from epiclick.posterior.items import judged_items
+
+GRADES = 5
+QUANTILES = (0.5, 0.75, 0.9, 0.97)
+"""Shares of the items below each cut-off, unless cut-offs are given."""
+
+LEAST_SPREAD = 1e-12  # of means and posteriors together, where all are certain and alike
+
+
+def cut_offs(means: np.ndarray, cuts: Sequence[float] | None = None) -> tuple[float, ...]:
+    """The given cut-offs, checked; or else the `QUANTILES` of the means (items,)."""
+    if cuts is None:
+        return tuple(float(cut) for cut in np.quantile(means, QUANTILES))
+    given = tuple(float(cut) for cut in cuts)
+    inside = all(0 < cut < 1 for cut in given)
+    rising = all(one < other for one, other in itertools.pairwise(given))
+    if len(given) != GRADES - 1 or not inside or not rising:
+        raise InputError(
+            f"cuts must be {GRADES - 1} rising probabilities between 0 and 1, which part the "
+            f"grades 0 to {GRADES - 1}, not {', '.join(f'{cut:g}' for cut in given) or 'none'}; "
+            "such as 0.1, 0.2, 0.4, 0.6"
+        )
+    return given
+
+
+def grades(means: np.ndarray, cuts: Sequence[float]) -> np.ndarray:
+    """(items,) int32: how many cut-offs each mean lies above.
+
+    >>> grades(np.array([0.05, 0.1, 0.3, 0.9]), (0.1, 0.2, 0.4, 0.6))
+    array([0, 0, 2, 4], dtype=int32)
+    """
+    return np.searchsorted(np.asarray(cuts), means, side="left").astype(np.int32)
+
+
+def certainty_weights(means: np.ndarray, variances: np.ndarray) -> np.ndarray:
+    """(items,) float64 of mean 1; the surer an item's posterior, the more it weighs."""
+    weights = 1 / np.maximum(np.var(means) + variances, LEAST_SPREAD)
+    return weights / weights.mean()
+
+
+def feature_vectors(
+    fitted: FittedModel, table: FeatureTable, query_id: pa.Array, doc_id: pa.Array
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """(items, features) float32 as they stand in the table, not scaled; and their names.
+
+    In the table's order if the model was trained without features.
+    """
+    row = table.locate(query_id, doc_id)
+    without = np.flatnonzero(row < 0)
+    if len(without):
+        problem = Problem(
+            "every item to train on must have features, and these have none",
+            len(without),
+            "item",
+            [f"query {query_id[int(i)]}, doc {doc_id[int(i)]}" for i in without[:3]],
+            "Add them to the table, or leave the items out of the log.",
+        )
+        raise InputError.of("features", [problem])
+    vectors = table.rows(row)
+    if fitted.features is None:
+        return vectors, table.names
+    columns = columns_of(fitted, table)
+    return (vectors if columns is None else vectors[:, columns]), fitted.features.names
+
 
 LEVEL = 0.9  # of intervals, which are not used here
 
@@ -72,3 +153,73 @@ def judge(fitted: FittedModel, counts: ClickCounts | None, features: Any) -> Jud
 def ids_of(column: pd.Series) -> pa.Array:
     """Ids of a table as one array, int64 or string."""
     return as_array(pa.chunked_array([pa.array(column)]))
+
+
+BLANK = r"[\s\x0b\x1c-\x1f\x{85}\p{Z}]"  # all that Python, too, splits lines and words at
+TAG = "epiclick"
+
+
+def write_qrels(path: Path, query_id: pa.Array, doc_id: pa.Array, grade: np.ndarray) -> None:
+    """`query_id 0 doc_id grade`, one line an item; (items,) each."""
+    check_ids("qrels", query_id, doc_id)
+    rows = zip(query_id.to_pylist(), doc_id.to_pylist(), grade.tolist(), strict=True)
+    with written_aside(path) as aside, aside.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(f"{query} 0 {doc} {value}\n" for query, doc, value in rows)
+
+
+def write_run(path: Path, ranking: pd.DataFrame) -> None:
+    """`query_id Q0 doc_id rank score epiclick`, one line an item, as `rank` gives them.
+
+    Scores have all their digits: trec_eval sorts by them, and not by rank.
+    """
+    query_id, doc_id = ids_of(ranking["query_id"]), ids_of(ranking["doc_id"])
+    check_ids("a run", query_id, doc_id)
+    position, score = ranking["position"].tolist(), ranking["score"].tolist()
+    rows = zip(query_id.to_pylist(), doc_id.to_pylist(), position, score, strict=True)
+    with written_aside(path) as aside, aside.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(
+            f"{query} Q0 {doc} {place} {value!r} {TAG}\n" for query, doc, place, value in rows
+        )
+
+
+def check_ids(what: str, query_id: pa.Array, doc_id: pa.Array) -> None:
+    """Refuse ids that a file parted by blanks cannot hold."""
+    problems = []
+    for name, ids in (("query_id", query_id), ("doc_id", doc_id)):
+        if pa.types.is_integer(ids.type):
+            continue
+        values = pc.unique(ids)
+        bad = values.filter(pc.or_(pc.match_substring_regex(values, BLANK), pc.equal(values, "")))
+        if len(bad):
+            problems.append(
+                Problem(
+                    f"{what} of TREC is parted by blanks, and these hold blanks or are empty",
+                    len(bad),
+                    name,
+                    [repr(value) for value in bad[:3].to_pylist()],
+                    "Number the queries, or export to quepid, whose CSV takes text.",
+                )
+            )
+    if problems:
+        raise InputError.of("the ids", problems)
+
+
+HEADER = ("query", "docid", "rating")  # Quepid takes these words only, in this order
+
+
+def write_ratings(path: Path, query_id: pa.Array, doc_id: pa.Array, grade: np.ndarray) -> None:
+    """One line an item, (items,) each; queries are what users typed, as Quepid runs them."""
+    queries, docs = ([str(value) for value in ids.to_pylist()] for ids in (query_id, doc_id))
+    quoted = {value for value in (*queries, *docs) if set(value) & set(',"\r\n')}
+    if quoted:
+        warnings.warn(
+            f"{len(quoted):,} ids hold commas, quotes or line breaks, first {sorted(quoted)[0]!r}: "
+            "they are quoted as CSV wants it, but Quepid's import in the browser counts commas "
+            "within quotes too and may refuse them",
+            InputWarning,
+            stacklevel=2,
+        )
+    with written_aside(path) as aside, aside.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(HEADER)
+        writer.writerows(zip(queries, docs, grade.tolist(), strict=True))

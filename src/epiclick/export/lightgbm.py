@@ -1,21 +1,152 @@
-"""From a model to a training set for a LightGBM ranker, by one of two ways."""
+r"""Training sets for a LightGBM ranker: from judgements, or from clicks weighted by propensities.
 
+With n_k displays and c_k clicks of a pair at position k of bias theta_k relative to the anchor's,
+
+.. math:: C = \sum_k c_k \min(1 / \theta_k, \text{clip}), \qquad N = \sum_k n_k,
+
+a row of label 1 weighs C and a row of label 0 weighs max(N - C, 0): up to the two bounds, any loss
+of the labels then has the expectation that it would have, had every display been looked at as the
+anchor is. Rows that weigh nothing are left out.
+"""
+
+import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
+from epiclick.arguments import require_extra
 from epiclick.data.arrays import changes
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import FeatureTable, read_features
+from epiclick.data.writing import written_aside
 from epiclick.errors import InputError, did_you_mean
-from epiclick.export.grades import certainty_weights, cut_offs, grades
-from epiclick.export.judgements import judge
-from epiclick.export.lightgbm_data import LightGBMData
-from epiclick.export.propensity import CLIP, weighted_clicks
-from epiclick.export.vectors import feature_vectors
-from epiclick.models.fitted import FittedModel
+from epiclick.export.judgements import certainty_weights, cut_offs, feature_vectors, grades, judge
+from epiclick.fitted.prediction import contexts_of
+from epiclick.fitted.state import FittedModel
+from epiclick.fitted.tables import click_table
+
+UNNAMEABLE = str.maketrans(dict.fromkeys('",:[]{}', "_"))
+
+
+@dataclass(frozen=True, eq=False)
+class LightGBMData:
+    """What a ranker is trained on; rows are sorted by (query_id, doc_id).
+
+    Attributes:
+        X: (rows, features) float32, in the order of `feature_names`.
+        y: (rows,) int32; grades 0 to 4, or 1 for clicks and 0 for displays without.
+        weight: (rows,) float64.
+        group: (queries,) number of rows of each query.
+        query_id: (rows,) int64 or string.
+        doc_id: (rows,) likewise.
+        feature_names: the model's, or the table's if the model has no features.
+        how: "posterior" or "propensity".
+        cuts: means that part the grades, for "posterior".
+        clip: largest weight of a click, for "propensity".
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    weight: np.ndarray
+    group: np.ndarray
+    query_id: pa.Array
+    doc_id: pa.Array
+    feature_names: tuple[str, ...]
+    how: str
+    cuts: tuple[float, ...] | None = None
+    clip: float | None = None
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(self.y)
+
+    def dataset(self, **options: Any) -> Any:
+        """A `lightgbm.Dataset`; options are its own, such as `params` or `reference`.
+
+        LightGBM takes no `"`, `,`, `:`, brackets or braces in names of features: they become `_`.
+        """
+        otherwise = "take X, y, weight and group to another tool"
+        require_extra("a Dataset", ["lightgbm"], "lightgbm", otherwise)
+        import lightgbm
+
+        plain = [name.translate(UNNAMEABLE) for name in self.feature_names]
+        names: list[str] | str = plain if len(set(plain)) == len(plain) else "auto"
+        return lightgbm.Dataset(
+            self.X,
+            label=self.y,
+            weight=self.weight,
+            group=self.group,
+            **{"feature_name": names, **options},
+        )
+
+    def to_table(self) -> pa.Table:
+        """query_id, doc_id, label, weight and the features, row by row.
+
+        A feature that bears one of these names gets `feature_` before it.
+        """
+        columns: dict[str, Any] = {
+            "query_id": self.query_id,
+            "doc_id": self.doc_id,
+            "label": self.y,
+            "weight": self.weight,
+        }
+        for i, name in enumerate(self.feature_names):
+            while name in columns:
+                name = f"feature_{name}"
+            columns[name] = self.X[:, i]
+        return pa.table(columns)
+
+    def to_parquet(self, path: str | Path) -> None:
+        """Write `to_table` as one Parquet file; how it came about is in its metadata."""
+        about = {"how": self.how, "cuts": self.cuts, "clip": self.clip}
+        table = self.to_table().replace_schema_metadata({"epiclick": json.dumps(about)})
+        with written_aside(path) as aside:
+            pq.write_table(table, aside, compression="zstd")
+
+
+CLIP = 20.0
+"""Largest weight of a click: positions looked at less than 1/20 as much count as that."""
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedClicks:
+    """Labels and weights, in the order of pairs, unclicked before clicked.
+
+    Attributes:
+        pair: (rows,) index of the pair in the counts.
+        label: (rows,) int32, 1 for clicks and 0 for displays without.
+        weight: (rows,) float64, above 0.
+    """
+
+    pair: np.ndarray
+    label: np.ndarray
+    weight: np.ndarray
+
+
+def weighted_clicks(fitted: FittedModel, counts: ClickCounts, clip: float = CLIP) -> WeightedClicks:
+    """One or two rows a pair; see the module."""
+    if not clip >= 1:
+        raise InputError(
+            f"clip must be at least 1, the weight of a click at the anchor, not {clip}"
+        )
+    inverse = np.minimum(1 / relative_bias(fitted, counts), clip)[counts.context]  # (entries,)
+    clicked = np.bincount(counts.pair, counts.clicks * inverse, len(counts))
+    displays = np.bincount(counts.pair, counts.displays, len(counts))
+    weight = np.stack([np.maximum(displays - clicked, 0), clicked], axis=1).ravel()
+    rows = np.flatnonzero(weight > 0)
+    return WeightedClicks(rows // 2, (rows % 2).astype(np.int32), weight[rows])
+
+
+def relative_bias(fitted: FittedModel, counts: ClickCounts) -> np.ndarray:
+    """(contexts of the counts,) bias relative to the anchor's; its mean where it is not known."""
+    relative = click_table(fitted, level=0.9)["relative"].to_numpy()
+    index = contexts_of(fitted, counts.contexts)
+    return np.where(index < 0, relative.mean(), relative[index])
 
 
 def lightgbm_data(
@@ -33,8 +164,8 @@ def lightgbm_data(
         fitted: the model.
         counts: clicks. "posterior" judges the items in it by their own, all others by features.
         features: of the items, all of which "posterior" takes; those of the counts unless given.
-        how: "posterior": grades of the posterior means, weighted by certainty (`export.grades`).
-            "propensity": clicks, weighted by inverse position bias (`export.propensity`).
+        how: "posterior": grades of posterior means, weighted by certainty (`export.judgements`).
+            "propensity": clicks, weighted by inverse position bias (`export.lightgbm`).
         cuts: four means that part the grades; quantiles of the means unless given.
         clip: largest weight of a click, 20 unless given.
     """

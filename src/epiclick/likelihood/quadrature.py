@@ -33,8 +33,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from epiclick.click_models.base import Emission
-from epiclick.likelihood.rising import log_rising
+from epiclick.click_models.click_model import Emission
+from epiclick.likelihood.closed_form import log_rising
 
 NODES = 96
 CENTRE_BISECTIONS = 24  # of at most 20 logits; a peak is wider than 1e-4

@@ -10,7 +10,7 @@ Samples come as logarithms: those of a Beta with parameters of 1e-3 are not repr
 import jax
 import jax.numpy as jnp
 
-from epiclick.click_models.base import Emission
+from epiclick.click_models.click_model import Emission
 
 
 def sampled_log_likelihood(

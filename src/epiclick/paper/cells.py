@@ -1,22 +1,170 @@
-"""The cells of a reproduction: which there are, who does which, and how they are merged."""
+"""The cells of a reproduction: which there are, who runs which, and the files of each."""
 
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from epiclick.data.atomic import written_aside
+from epiclick.data.checksums import (
+    CHANGED,
+    DIGEST,
+    MALFORMED,
+    check_record,
+    digest_rows,
+    reading,
+    with_digest,
+)
+from epiclick.data.writing import written_aside
 from epiclick.errors import InputError
-from epiclick.paper.files import CellFiles
-from epiclick.paper.record import read_rows
 from epiclick.paper.results import SCHEMA, Cost, Results, sorted_table
 from epiclick.paper.settings import EXTENDS, Settings
 from epiclick.paper.variants import VARIANTS, Variant
+
+ROWS_DIGEST = b"epiclick.rows"
+
+FROM_1 = ("theta", "theta_alpha", "theta_beta")
+"""Quantities by position, which is counted from 1."""
+
+
+@dataclass(eq=False)
+class Record:
+    """What was measured of one cell so far.
+
+    Attributes:
+        method: key of the variant.
+        run: number of the run.
+        parts: tables of rows, one for each epoch.
+    """
+
+    method: str
+    run: int
+    parts: list[pa.Table] = field(default_factory=list)
+
+    def add(self, epoch: int, measured: Mapping[str, np.ndarray]) -> None:
+        """Note values by quantity: (indices,) each, or (indices, samples)."""
+        for quantity, values in measured.items():
+            values = np.asarray(values, np.float64)
+            first = 1 if quantity in FROM_1 else 0
+            index = np.arange(first, first + len(values), dtype=np.int32)
+            index = np.repeat(index, values.size // len(values))
+            rows = len(index)
+            columns = {
+                "method": pa.repeat(self.method, rows),
+                "run": np.full(rows, self.run, np.int32),
+                "epoch": np.full(rows, epoch, np.int32),
+                "quantity": pa.repeat(quantity, rows),
+                "index": index,
+                "value": values.ravel(),
+            }
+            self.parts.append(pa.table(columns, schema=SCHEMA))
+
+    def table(self) -> pa.Table:
+        """All rows, sorted."""
+        return sorted_table(pa.concat_tables(self.parts) if self.parts else SCHEMA.empty_table())
+
+    def save(self, path: Path) -> None:
+        """Write the rows with a digest of them; whole or not at all."""
+        table = self.table()
+        table = table.replace_schema_metadata({ROWS_DIGEST: digest_rows(table)})
+        with written_aside(path) as aside:
+            pq.write_table(table, aside, compression="zstd")
+
+    @classmethod
+    def load(cls, method: str, run: int, path: Path, epochs: int) -> "Record":
+        """The rows of a file up to an epoch."""
+        table = read_rows(path)
+        early = table["epoch"].to_numpy() <= epochs
+        return cls(method, run, [table.filter(pa.array(early))])
+
+
+def read_rows(path: Path) -> pa.Table:
+    """The rows of a cell's file, as they were written.
+
+    Files of before there were digests have none, and are read: whatever hides a digest that is
+    there leaves the rows as they were.
+    """
+    with reading(path, "Delete it and start again to do this cell anew."):
+        stated = (pq.read_metadata(path).metadata or {}).get(ROWS_DIGEST)
+        table = pq.read_table(path, schema=SCHEMA, partitioning=None)
+        if stated is not None and stated != digest_rows(table).encode():
+            raise ValueError(CHANGED)
+    return table.replace_schema_metadata(None)
+
+
+CELLS = "cells"
+
+
+@dataclass(frozen=True)
+class CellFiles:
+    """Where a cell is kept.
+
+    Attributes:
+        folder: of the reproduction.
+        variant: what is trained.
+        run: number of the run.
+    """
+
+    folder: Path
+    variant: Variant
+    run: int
+
+    def _path(self, suffix: str) -> Path:
+        return self.folder / CELLS / self.variant.folder / f"{self.run:02d}{suffix}"
+
+    @property
+    def rows(self) -> Path:
+        """The rows; there is such a file when the cell is done."""
+        return self._path(".parquet")
+
+    @property
+    def note(self) -> Path:
+        """Time and memory it took."""
+        return self._path(".json")
+
+    @property
+    def checkpoint(self) -> Path:
+        """The state of training."""
+        return self._path(".checkpoint")
+
+    @property
+    def partial(self) -> Path:
+        """The rows up to that state."""
+        return self._path(".rows")
+
+    @property
+    def done(self) -> bool:
+        """Whether the cell is done."""
+        return self.rows.is_file()
+
+    def finish(self, record: Record, cost: Cost, **others: Any) -> None:
+        """Keep a cell that is done: its cost and other remarks, then its rows, and nothing else."""
+        note = {**asdict(cost), **others}
+        with written_aside(self.note) as aside:
+            aside.write_text(json.dumps(with_digest(note), indent=1) + "\n", encoding="utf-8")
+        record.save(self.rows)
+        self.clear()
+
+    def clear(self) -> None:
+        """Delete what it would take to go on."""
+        for path in (self.checkpoint, self.partial):
+            path.unlink(missing_ok=True)
+
+    def load_note(self) -> dict[str, Any]:
+        """Time and memory it took, nothing where that is lost or damaged: it decides nothing."""
+        try:
+            note = dict(json.loads(self.note.read_text("utf-8")))
+            if DIGEST in note:  # there is none in files of before there were digests
+                check_record(note)
+        except (OSError, *MALFORMED):
+            return {}
+        return note
+
 
 SETTINGS = "settings.json"
 

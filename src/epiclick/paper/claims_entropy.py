@@ -2,12 +2,14 @@
 
 import numpy as np
 
-from epiclick.paper.checks import Check
-from epiclick.paper.readings import (
+from epiclick.paper.results import Results
+from epiclick.paper.statement import (
     FINAL,
     FLAT,
     LIKELIHOOD_MARGIN,
+    Check,
     Checks,
+    Statement,
     bias,
     bias_mean,
     final,
@@ -15,8 +17,6 @@ from epiclick.paper.readings import (
     gains,
     runs_of,
 )
-from epiclick.paper.results import Results
-from epiclick.paper.statement import Statement
 
 QUESTION = "RQ4: what does entropy regularisation do to the epistemic model?"
 FAMILIES = {"": "conditioned", " literal 1/S": "conditioned/S", " exact": "exact"}

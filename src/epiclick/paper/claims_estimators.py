@@ -2,17 +2,17 @@
 
 from collections.abc import Callable
 
-from epiclick.paper.checks import Check
-from epiclick.paper.readings import (
+from epiclick.paper.results import Results
+from epiclick.paper.statement import (
     FINAL,
     LIKELIHOOD_MARGIN,
     PUBLISHED,
+    Check,
+    Statement,
     final,
     gains,
     runs_of,
 )
-from epiclick.paper.results import Results
-from epiclick.paper.statement import Statement
 
 QUESTION = "RQ1: which of the proposed techniques raise the log-likelihood of clicks?"
 LITTLE = 0.1  # of the gain of conditioning: what counts as hardly moving

@@ -10,20 +10,20 @@ from functools import partial
 
 import numpy as np
 
-from epiclick.paper.checks import Check
-from epiclick.paper.readings import (
+from epiclick.paper.results import Results
+from epiclick.paper.statement import (
     FINAL,
     LIKELIHOOD_MARGIN,
     PUBLISHED,
+    Check,
     Checks,
+    Statement,
     epoch_near_best,
     epoch_near_last,
     epoch_stays_near_last,
     gains,
     runs_of,
 )
-from epiclick.paper.results import Results
-from epiclick.paper.statement import Statement
 
 QUESTION = "RQ2: does the epistemic model reach the log-likelihood of a pointwise one?"
 WHY = "Why RQ2: is it the initialisation, as the paper guesses?"

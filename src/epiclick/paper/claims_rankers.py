@@ -2,10 +2,8 @@
 
 import numpy as np
 
-from epiclick.paper.checks import Check, Undecidable
-from epiclick.paper.readings import Checks, runs_of
 from epiclick.paper.results import Results
-from epiclick.paper.statement import Statement
+from epiclick.paper.statement import Check, Checks, Statement, Undecidable, runs_of
 
 QUESTION = "RQ5: are the epistemic model's distributions of rankers' values appropriate?"
 METHODS = {"": "conditioned", " exact": "exact", " marginal": "marginal"}

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from epiclick.data.atomic import written_aside
+from epiclick.data.writing import written_aside
 from epiclick.errors import InputError
 from epiclick.paper.settings import Settings
 

@@ -23,9 +23,9 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.special import digamma, polygamma
 
-from epiclick.click_models.base import Emission
+from epiclick.click_models.click_model import Emission
 from epiclick.likelihood.quadrature import PosteriorNodes, log_examined, posterior_nodes
-from epiclick.relevance.links import betas_of, probability
+from epiclick.relevance.heads import betas_of, probability
 
 NODES = 48
 """Of the quadrature, right to 1e-9 a pair."""

@@ -10,28 +10,32 @@ A pair's term depends on L by its raw outputs only. So its own second derivative
 wide the layer is, and all of the Hessian is put together from them (`curvature.py`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from itertools import islice
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pyarrow.compute as pc
 
-from epiclick.click_models.base import ClickModel, Emission
+from epiclick.batching.pairset import PairSet
+from epiclick.click_models.click_model import ClickModel, Emission
 from epiclick.data.counts import ClickCounts
-from epiclick.likelihood.compact import are_many, few_sizes, slots_needed, slots_of
+from epiclick.likelihood.pairs import are_many, few_sizes, slots_needed, slots_of
 from epiclick.likelihood.quadrature import log_beta, log_examined, quadrature_log_likelihood
 from epiclick.likelihood.tilting import tilted
-from epiclick.network import Layers, given_to_last
 from epiclick.posterior.curvature import chained, emission_logits, pair_curvature
-from epiclick.posterior.prior import Prior
-from epiclick.posterior.threads import on_all_cores
-from epiclick.relevance.exposure import exposure
-from epiclick.relevance.links import betas_of
-from epiclick.training.pairset import PairSet
+from epiclick.posterior.joint_prior import Prior
+from epiclick.processes import available_cores
+from epiclick.relevance.heads import betas_of, exposure
+from epiclick.relevance.network import Layers, given_to_last
+
+Piece = TypeVar("Piece")
+Result = TypeVar("Result")
 
 CHUNK = 2_048
 """Pairs at a time, in logs of all sizes, so that programs compile once."""
@@ -67,7 +71,7 @@ class Chunk(NamedTuple):
         inputs: (CHUNK, inputs) of the network.
         clicks: (CHUNK, contexts), or (CHUNK, slots).
         unclicked: likewise.
-        slots: (CHUNK, slots) contexts of the counts (see `likelihood.compact`); None where counts
+        slots: (CHUNK, slots) contexts of the counts (see `likelihood.pairs`); None where counts
             are of all contexts.
     """
 
@@ -364,3 +368,31 @@ def _curvature(
     inner = blocks.transpose(2, 0, 3, 1).reshape(size, size)  # (h, o, g, q)
     hessian = jnp.block([[clicks_clicks, cross], [cross.T, inner]])
     return own.value.sum(), by_parameter, own.by_raw, given, hessian
+
+
+def on_all_cores(
+    program: Callable[[Piece], Result], pieces: Iterable[Piece], cores: int | None = None
+) -> Iterator[Result]:
+    """What a program makes of each piece, in their order, so that sums come out the same.
+
+    A compiled program for a few thousand pairs keeps one core busy. Only a few pieces at a time are
+    held in memory.
+
+    Args:
+        program: of a piece; runs within `jax.enable_x64(True)`, which threads do not inherit.
+        pieces: to go through.
+        cores: threads; as many as there are cores unless given.
+    """
+
+    def run(piece: Piece) -> Result:
+        with jax.enable_x64(True):
+            return program(piece)
+
+    cores = len(available_cores()) if cores is None else cores
+    if cores == 1:
+        yield from map(run, pieces)
+        return
+    remaining = iter(pieces)
+    with ThreadPoolExecutor(cores) as threads:
+        while some := list(islice(remaining, 2 * cores)):
+            yield from threads.map(run, some)

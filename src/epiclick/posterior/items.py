@@ -1,20 +1,28 @@
-"""What a fitted model knows of the pairs of a log given their clicks, some pairs at a time."""
+"""What a fitted model knows of items, given their clicks or from their features."""
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from epiclick.data.counts import ClickCounts
+from epiclick.data.features import read_features
 from epiclick.errors import InputError
-from epiclick.models.averaging import bias_by, networks_of
-from epiclick.models.fitted import FittedModel, Items
-from epiclick.models.item_tables import check_above, frame_of
-from epiclick.models.parameters import Parameters
-from epiclick.models.prediction import chunks_of, contexts_of, relevance_of_pairs
-from epiclick.models.uncertainty import parameter_draws
-from epiclick.posterior.relevance import ItemPosterior, item_posterior
+from epiclick.fitted.parameters import Parameters, parameter_draws
+from epiclick.fitted.prediction import (
+    bias_by,
+    chunks_of,
+    contexts_of,
+    networks_of,
+    relevance_of_pairs,
+)
+from epiclick.fitted.state import FittedModel, Items
+from epiclick.fitted.tables import check_above, frame_of, item_frame, relevance_frames
 from epiclick.relevance.average import beta_columns
+
+if TYPE_CHECKING:
+    from epiclick.posterior.item_posterior import ItemPosterior
 
 CHUNK = 65_536  # pairs at once
 
@@ -26,12 +34,14 @@ def posteriors(
     *,
     above: float | None = None,
     draws: Sequence[Parameters] | None = None,
-) -> Iterator[tuple[ClickCounts, ItemPosterior]]:
+) -> "Iterator[tuple[ClickCounts, ItemPosterior]]":
     """Pairs and their relevance given their clicks, averaged over draws of the parameters.
 
     What is known of the parameters is taken as it is: these clicks do not add to it, as they mostly
     are in it already.
     """
+    from epiclick.posterior.item_posterior import item_posterior  # which loads jax
+
     draws = draws or parameter_draws(fitted)
     networks = networks_of(draws)
     theta, rest = bias_by(fitted, draws, contexts_of(fitted, counts.contexts))
@@ -72,3 +82,40 @@ def known_items(fitted: FittedModel, counts: ClickCounts, level: float) -> Items
         low=np.concatenate([known.low for known in found]),
         high=np.concatenate([known.high for known in found]),
     )
+
+
+def judged_items(
+    fitted: FittedModel,
+    features: Any,
+    counts: ClickCounts | None,
+    level: float,
+    *,
+    draws: Sequence[Parameters] | None = None,
+) -> pd.DataFrame:
+    """The columns of `relevance_frames` for items with clicks, and for others that have features.
+
+    Args:
+        fitted: the model.
+        features: of the items, read as `read_features` does; None for those of the counts alone.
+        counts: the items' own clicks, if any.
+        level: probability that `low` to `high` holds.
+        draws: of the parameters; those of `parameter_draws` unless given.
+
+    With neither, a model without features tells of the items of its log.
+    """
+    if counts is None and features is None:
+        if fitted.items is None:
+            raise InputError("the model was trained with features; give those of the items")
+        return item_frame(fitted.items)
+    frames: list[pd.DataFrame] = []
+    table = None if features is None else read_features(features)
+    if table is not None:
+        frames += relevance_frames(fitted, table, level, draws=draws)
+    if counts is not None:
+        if table is not None:
+            if counts.features is None:
+                counts = counts.with_features(table)
+            row = table.locate(counts.query_id, counts.doc_id)
+            frames = [pd.concat(frames, ignore_index=True).drop(index=row[row >= 0])]
+        frames += posterior_frames(fitted, counts, level, draws=draws)
+    return pd.concat(frames, ignore_index=True)

@@ -18,12 +18,12 @@ import pyarrow.compute as pc
 from scipy import special, stats
 
 from epiclick.arguments import is_number, shown
-from epiclick.click_models.prior import HELD_SD
-from epiclick.data.matching import locate_rows
+from epiclick.click_models.priors import HELD_SD
+from epiclick.data.arrays import locate_rows
 from epiclick.data.sources import open_source
 from epiclick.errors import InputError, InputWarning, Problem, did_you_mean
-from epiclick.posterior.identifiability import named
-from epiclick.posterior.position import KnownBias
+from epiclick.identification.identifiability import named
+from epiclick.posterior.laplace import KnownBias
 
 LARGEST = 1 - 1e-6  # a bias of exactly 1 has no logit
 NUMBERS = ("mean", "low", "high", "level")

@@ -11,18 +11,18 @@ so that they start among the likely values and need only a short warm-up.
 import sys
 import warnings
 from collections.abc import Callable
-from importlib.util import find_spec
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from epiclick.click_models.base import Emission
+from epiclick.arguments import require_extra
+from epiclick.click_models.click_model import Emission
 from epiclick.errors import InputError, InputWarning
 from epiclick.likelihood.pairs import PairBatch, pair_log_likelihoods
-from epiclick.network import given_to_last
 from epiclick.posterior.density import Density, unpack
-from epiclick.relevance.links import betas_of
+from epiclick.relevance.heads import betas_of
+from epiclick.relevance.network import given_to_last
 
 SAMPLES = 1000
 CHAINS = 4
@@ -31,12 +31,9 @@ LARGEST_R_HAT = 1.05
 
 
 def require_numpyro() -> None:
-    """Refuse to go on without numpyro; to be asked before anything that takes long."""
-    if not _installed():
-        raise InputError(
-            'theta_posterior="nuts" needs numpyro, which is not installed; install it with '
-            '`pip install "epiclick[nuts]"`, or use theta_posterior="laplace"'
-        )
+    """Refuse to go on without numpyro."""
+    otherwise = 'use theta_posterior="laplace"'
+    require_extra('theta_posterior="nuts"', ["numpyro"], "nuts", otherwise)
 
 
 def sample(
@@ -149,13 +146,6 @@ def _check(r_hat: np.ndarray, divergences: int, samples: int) -> None:
             f"{divergences:,} of {samples:,} steps of the Markov chains of position bias went "
             f"astray (divergences), so that intervals may be too narrow; {remedy}"
         )
-
-
-def _installed() -> bool:
-    try:
-        return find_spec("numpyro") is not None
-    except ValueError:  # a module without a specification, or one that is barred
-        return False
 
 
 def _warn(message: str) -> None:

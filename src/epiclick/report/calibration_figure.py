@@ -9,7 +9,7 @@ import numpy as np
 from epiclick.calibration.answers import LEVELS, QUANTITIES
 from epiclick.calibration.own_prior import OWN_QUANTITIES
 from epiclick.calibration.table import CalibrationTable, CoverageRow, UniformityRow
-from epiclick.data.atomic import written_aside
+from epiclick.data.writing import written_aside
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

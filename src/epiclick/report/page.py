@@ -3,22 +3,82 @@
 import base64
 import hashlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 
-from epiclick.data.atomic import written_aside
-from epiclick.report.gather import Report
-from epiclick.report.page_style import STYLE
-from epiclick.report.sections.bias import bias_section
-from epiclick.report.sections.calibration import calibration_section
-from epiclick.report.sections.glance import glance_section
-from epiclick.report.sections.items import items_section
-from epiclick.report.sections.opening import opening_section
-from epiclick.report.sections.quality import quality_section
-from epiclick.report.sections.rankers import rankers_section
-from epiclick.report.sections.repeat import repeat_section
-from epiclick.report.sections.training import training_section
+from epiclick.data.writing import written_aside
+from epiclick.report.bias import Bias, bias, bias_section
+from epiclick.report.caveats import Doubt, doubts
+from epiclick.report.item_map import ItemSample, item_sample, items_section
+from epiclick.report.markup import STYLE, Absent
+from epiclick.report.opening import Opening, opening, opening_section
+from epiclick.report.overview import Glance, glance, glance_section
+from epiclick.report.provenance import (
+    Curve,
+    Provenance,
+    curve,
+    provenance,
+    repeat_section,
+    training_section,
+)
+from epiclick.report.quality import Quality, quality, quality_section
+from epiclick.report.rankers import Rankers, rankers, rankers_section
+from epiclick.report.reliability import calibration_section
+from epiclick.report.report_sources import Sources
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """What the page says; a part that cannot be told is `Absent`, with what would add it.
+
+    Attributes:
+        title: of the page.
+        has_truth: whether a simulated world's truth was given.
+        opening: three sentences.
+        doubts: reasons not to believe it.
+        glance: size of the data, click rates.
+        bias: position bias.
+        quality: how well clicks are foretold.
+        items: relevance.
+        rankers: which one to ship.
+        curve: of training.
+        provenance: settings and versions.
+    """
+
+    title: str
+    has_truth: bool
+    opening: Opening
+    doubts: tuple[Doubt, ...]
+    glance: Glance
+    bias: Bias
+    quality: Quality | Absent
+    items: ItemSample | Absent
+    rankers: Rankers | Absent
+    curve: Curve
+    provenance: Provenance
+
+
+def gather(sources: Sources, title: str = "") -> Report:
+    """Ask the model, the logs and the comparison for all that the page says."""
+    found_bias, found_quality = bias(sources), quality(sources)
+    found_items, found_rankers = item_sample(sources), rankers(sources, found_quality)
+    found_doubts = doubts(sources, found_bias, found_quality, found_items, found_rankers)
+    return Report(
+        title=title or f"Click report: {sources.name}",
+        has_truth=sources.truth is not None,
+        opening=opening(found_bias, found_quality, found_rankers, found_doubts),
+        doubts=found_doubts,
+        glance=glance(sources),
+        bias=found_bias,
+        quality=found_quality,
+        items=found_items,
+        rankers=found_rankers,
+        curve=curve(sources),
+        provenance=provenance(sources),
+    )
+
 
 SCRIPTS = ("scale.js", "marks.js", "chart.js", "explore.js", "items.js", "start.js")
 

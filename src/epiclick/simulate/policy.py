@@ -24,9 +24,9 @@ import numpy as np
 import optax
 
 from epiclick.data.features import FeatureScaler, FeatureTable
-from epiclick.network import Layers, apply_mlp, init_mlp
 from epiclick.processes import refuse_after_fork
-from epiclick.simulate.queries import QueryGroups
+from epiclick.relevance.network import Layers, apply_mlp, init_mlp
+from epiclick.simulate.world_items import QueryGroups
 
 HIDDEN = (64, 64)
 TRAINING_QUERIES = 30

@@ -13,17 +13,17 @@ from epiclick.arguments import check_path
 from epiclick.beta import Beta
 from epiclick.data.features import FeatureTable
 from epiclick.errors import InputError, Problem
-from epiclick.simulate.clicks import USERS
-from epiclick.simulate.examination import examination_table
-from epiclick.simulate.items import make_items, splits
-from epiclick.simulate.queries import QueryGroups
-from epiclick.simulate.relevance import (
+from epiclick.simulate.users import USERS, examination_table
+from epiclick.simulate.world_items import (
+    QueryGroups,
     beta_prior,
     label_relevance,
+    make_items,
     mean_over_users,
+    splits,
     taste_relevance,
 )
-from epiclick.simulate.settings import WorldSettings, resolve_settings
+from epiclick.simulate.world_settings import WorldSettings, resolve_settings
 
 if TYPE_CHECKING:
     from epiclick.data.counts import ClickCounts
@@ -84,14 +84,14 @@ class World:
 
     def save(self, folder: str | Path) -> None:
         """Write the world into a folder; only a world that `save` wrote is replaced."""
-        from epiclick.simulate.storage import save_world
+        from epiclick.simulate.world_files import save_world
 
         save_world(self, check_path("folder", folder))
 
     @classmethod
     def load(cls, folder: str | Path) -> "World":
         """Read back what `save` wrote."""
-        from epiclick.simulate.storage import load_world
+        from epiclick.simulate.world_files import load_world
 
         place = check_path("folder", folder)
         if not place.is_dir():

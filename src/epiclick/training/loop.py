@@ -4,24 +4,59 @@ It trains one network, or an ensemble at once: what it is told of each comes as 
 whose first is the model's own. Each network stops and is restored by itself.
 """
 
+import signal
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from types import FrameType
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from epiclick.batching.pairset import PairSet
 from epiclick.errors import InputError
-from epiclick.models.parameters import Parameters
-from epiclick.training.interrupt import held_interrupts
-from epiclick.training.networks import Networks, Single
+from epiclick.fitted.parameters import Parameters
+from epiclick.training.ensemble import Networks, Single
 from epiclick.training.objective import Diverged, Objective
-from epiclick.training.optimizer import Optimizer
-from epiclick.training.pairset import PairSet
+from epiclick.training.optimizer import Optimizer, TrainingSettings
 from epiclick.training.progress import Progress, Silent
-from epiclick.training.settings import TrainingSettings
+
+
+@contextmanager
+def held_interrupts() -> Iterator[Callable[[], None]]:
+    """Hold Ctrl-C back until the function that is given is called; a second one comes at once.
+
+    In the midst of a conversion by numpy an interrupt becomes another error, and as a lock is taken
+    it may leave the lock held for ever, by which the thread that loads batches would wait.
+    """
+    pressed = False
+
+    def hold(number: int, frame: FrameType | None) -> None:
+        nonlocal pressed
+        if pressed:
+            raise KeyboardInterrupt
+        pressed = True
+
+    def check() -> None:
+        if pressed:
+            raise KeyboardInterrupt
+
+    # handlers can be set by the main thread alone; another program's own are left as they are
+    main = threading.current_thread() is threading.main_thread()
+    ours = main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if ours:
+        signal.signal(signal.SIGINT, hold)
+    try:
+        yield check
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+    check()
+
 
 # streams of random numbers, each with a seed of its own for every epoch
 SHUFFLE, SAMPLE, VALIDATE = 1, 2, 3

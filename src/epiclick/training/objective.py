@@ -16,15 +16,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from epiclick.click_models.base import ClickModel, Emission
+from epiclick.click_models.click_model import ClickModel, Emission
 from epiclick.errors import InputError
-from epiclick.estimators.base import Betas, Draws, Estimator
-from epiclick.estimators.draws import LEAST_LOG_THETA, draw_position
 from epiclick.estimators.entropy import modified_entropy
+from epiclick.estimators.estimator import Betas, Draws, Estimator
+from epiclick.estimators.sampling import LEAST_LOG_THETA, draw_position
+from epiclick.fitted.parameters import Parameters, position_betas
 from epiclick.likelihood.pairs import PairBatch, known_log_likelihoods, pair_log_likelihoods
-from epiclick.models.parameters import Parameters
-from epiclick.models.position import position_betas
-from epiclick.relevance.links import relevance_betas, relevance_points
+from epiclick.relevance.heads import relevance_betas, relevance_points
 
 
 class Diverged(InputError):

@@ -1,0 +1,1 @@
+"""Batches of pairs in few shapes, for training, posterior and evaluation alike."""

@@ -1,0 +1,178 @@
+r"""What a click model says of whole pages, from its emissions and the machine of its history.
+
+With p_s(k) the probability of state s before slot k, and q_s(k) that of a click there in it,
+
+.. math:: q_s(k) = A_c \zeta_k + B_c (1 - \zeta_k), \quad c = \text{context}(k, s), \qquad
+          P(\text{click at } k) = \sum_s p_s(k)\, q_s(k),
+
+and the state moves on by a click or without one. Every probability is multilinear in the items'
+relevances: given the parameters, expectations over independent relevances are those at their means.
+A page's value, the sum of its clicks weighted by w, has the derivative
+
+.. math:: \frac{\partial V}{\partial \zeta_k} = \sum_s p_s(k)\, (A_c - B_c)
+          \big(w_k + U_{k+1}(\text{clicked}) - U_{k+1}(\text{skipped})\big),
+
+with U_k(s) the value of what follows from slot k on in state s, found from the bottom up.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from epiclick.click_models.click_model import Emission, PageStates
+
+
+def click_chances(
+    states: PageStates, emission: Emission, slots: np.ndarray, relevance: np.ndarray
+) -> np.ndarray:
+    """Probability of a click at each slot, whatever happens above: (draws, pages, depth).
+
+    Args:
+        states: how history moves on.
+        emission: (draws, contexts) each.
+        slots: (pages, depth) given context of each slot; -1 where a page has none.
+        relevance: (draws, pages, depth) of the item in each slot.
+    """
+    chances = np.zeros(relevance.shape)
+    for rows, own in _alike(slots):
+        chances[:, rows] = _Pages(states, emission, own, relevance[:, rows]).forward()[1]
+    return chances
+
+
+def value_and_slope(
+    states: PageStates,
+    emission: Emission,
+    slots: np.ndarray,
+    relevance: np.ndarray,
+    weight: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Value of each page, (draws, pages), and its derivative in each relevance.
+
+    Args:
+        states: how history moves on.
+        emission: (draws, contexts) each.
+        slots: (pages, depth) given context of each slot; -1 where a page has none.
+        relevance: (draws, pages, depth).
+        weight: (pages, depth) of a click there.
+
+    Returns:
+        (draws, pages) and (draws, pages, depth).
+    """
+    value, slope = np.zeros(relevance.shape[:2]), np.zeros(relevance.shape)
+    for rows, own in _alike(slots):
+        pages = _Pages(states, emission, own, relevance[:, rows])
+        before, chances = pages.forward()
+        value[:, rows] = (chances * weight[rows]).sum(axis=2)
+        slope[:, rows] = pages.backward(before, weight[rows])
+    return value, slope
+
+
+def draw_clicks(
+    states: PageStates,
+    emission: Emission,
+    slots: np.ndarray,
+    relevance: np.ndarray,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Clicks of pages, (pages, depth) bool; emission (contexts,), relevance (pages, depth)."""
+    clicks, uniform = np.zeros(slots.shape, bool), rng.random(slots.shape)
+    state = np.full(len(slots), states.start)
+    for k in range(slots.shape[1]):
+        shown = slots[:, k] >= 0
+        given = np.where(shown, slots[:, k], 0)
+        chance = emission.at(states.context[given, state]).click_probability(relevance[:, k])
+        clicks[:, k] = (uniform[:, k] < chance) & shown
+        after = np.where(clicks[:, k], states.clicked[given, state], states.skipped[given, state])
+        state = np.where(shown, after, state)
+    return clicks
+
+
+def contexts_of_clicks(states: PageStates, slots: np.ndarray, clicks: np.ndarray) -> np.ndarray:
+    """Context of each display of pages with known clicks, (pages, depth); -1 where there is none.
+
+    What `ClickModel.history_columns` reads off a log, for pages in memory.
+    """
+    found = np.full(slots.shape, -1)
+    state = np.full(len(slots), states.start)
+    for k in range(slots.shape[1]):
+        shown = slots[:, k] >= 0
+        given = np.where(shown, slots[:, k], 0)
+        found[:, k] = np.where(shown, states.context[given, state], -1)
+        after = np.where(
+            clicks[:, k] > 0, states.clicked[given, state], states.skipped[given, state]
+        )
+        state = np.where(shown, after, state)
+    return found
+
+
+def _alike(slots: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Pages with the same given contexts, and these (depth,): most rankers fill all pages alike."""
+    if not len(slots):
+        return
+    layouts, layout = np.unique(slots, axis=0, return_inverse=True)
+    layout = layout.reshape(-1)
+    for i, own in enumerate(layouts):
+        yield np.flatnonzero(layout == i), own
+
+
+class _Pages:
+    """Pages with the same given contexts under several draws of the parameters."""
+
+    def __init__(
+        self, states: PageStates, emission: Emission, slots: np.ndarray, relevance: np.ndarray
+    ) -> None:
+        """Keep them: `slots` is (depth,), `relevance` (draws, pages, depth)."""
+        self.states, self.emission = states, emission
+        self.slots, self.relevance = slots, relevance
+
+    def forward(self) -> tuple[list[np.ndarray], np.ndarray]:
+        """Probability of each state before every slot, (draws, pages, states), and of a click."""
+        draws, pages, depth = self.relevance.shape
+        at = np.zeros((draws, pages, self.states.context.shape[1]))
+        at[..., self.states.start] = 1
+        before, chances = [], np.zeros((draws, pages, depth))
+        for k in range(depth):
+            before.append(at)
+            if self.slots[k] < 0:
+                continue
+            clicked = at * self._chance(k)
+            chances[..., k] = clicked.sum(axis=2)
+            after_click, after_skip = self._moves(k)
+            at = clicked @ after_click + (at - clicked) @ after_skip
+        return before, chances
+
+    def backward(self, before: list[np.ndarray], weight: np.ndarray) -> np.ndarray:
+        """Derivative of each page's value in each relevance: (draws, pages, depth)."""
+        slope = np.zeros(self.relevance.shape)
+        following = np.zeros_like(before[0])
+        for k in reversed(range(len(before))):
+            if self.slots[k] < 0:
+                continue
+            after_click, after_skip = self._moves(k)
+            own = weight[None, :, k, None]
+            by_click, by_skip = own + following @ after_click.T, following @ after_skip.T
+            a, b = self._emitted(k)
+            slope[..., k] = (before[k] * (a - b) * (by_click - by_skip)).sum(axis=2)
+            chance = self._chance(k)
+            following = chance * by_click + (1 - chance) * by_skip
+        return slope
+
+    def _emitted(self, k: int) -> tuple[np.ndarray, np.ndarray | float]:
+        """A and B in every state of a slot, (draws, 1, states); 0 in states that cannot be."""
+        context = self.states.context[self.slots[k]]
+        possible = context >= 0
+        a, _, b, _ = self.emission.at(np.where(possible, context, 0))
+        attractive = np.where(possible, a, 0)[:, None]
+        return attractive, 0.0 if b is None else np.where(possible, b, 0)[:, None]
+
+    def _chance(self, k: int) -> np.ndarray:
+        """Probability of a click in every state, (draws, pages, states)."""
+        a, b = self._emitted(k)
+        relevance = self.relevance[..., k, None]
+        return a * relevance + b * (1 - relevance)
+
+    def _moves(self, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """(states, states) where a click, and none, lead from each state."""
+        every = np.eye(self.states.context.shape[1])
+        given = self.slots[k]
+        return every[self.states.clicked[given]], every[self.states.skipped[given]]

@@ -1,0 +1,309 @@
+"""Would another ranker get more clicks? Rankers that were never shown, judged by a click model."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from epiclick.api import BaseModel
+from epiclick.arguments import is_number, is_whole, shown
+from epiclick.click_models.click_model import Emission
+from epiclick.comparison.factors import factors_of
+from epiclick.comparison.rankings import Ranking, read_ranking
+from epiclick.comparison.result import Comparison
+from epiclick.comparison.shown_items import Items, items_of, moments_of
+from epiclick.comparison.slots import MEASURES, Slots, Traffic, slots_of, traffic_of
+from epiclick.comparison.value_samples import sample_values
+from epiclick.comparison.verdict import model_checks
+from epiclick.data.counts import ClickCounts
+from epiclick.data.features import FeatureTable, read_features
+from epiclick.errors import InputError
+from epiclick.evaluation.backtest import backtest as run_backtest
+from epiclick.evaluation.truth import Truth
+from epiclick.fitted.parameters import parameter_draws
+from epiclick.fitted.prediction import bias_by
+from epiclick.fitted.state import FittedModel, given_of
+from epiclick.fitted.tables import stored_at_bound
+from epiclick.identification.identifiability import named
+from epiclick.simulate.users import has_positions_alone
+
+Weights = Literal["traffic", "uniform"]
+
+PARAMETERS = 250
+"""Draws of the parameters, mirrored at their mode; each has several draws of relevance."""
+
+SAME_LENGTH = 0.01
+"""Share by which rankers' numbers of slots a page may differ without a word."""
+
+
+def compare(
+    model: BaseModel,
+    rankings: Mapping[str, Any],
+    features: Any = None,
+    *,
+    clicks: ClickCounts | None = None,
+    weights: Weights = "traffic",
+    samples: int = 2_500,
+    depth: int | None = None,
+    extrapolate: bool = False,
+    backtest: ClickCounts | None = None,
+    measures: Sequence[str] = tuple(MEASURES),
+    level: float | None = None,
+    seed: int = 0,
+) -> Comparison:
+    """Expected clicks a page of rankers, as distributions, and a verdict between them.
+
+    Args:
+        model: a fitted model.
+        rankings: name -> query_id, doc_id and position (or score) of what the ranker shows, in any
+            form that `read_ranking` takes; or a function from features to scores.
+        features: of the items, as `read_features` takes them, for a model that was trained on some.
+        clicks: the log. Items in it are judged by their own clicks, all others by features alone;
+            queries weigh by their pages in it, and slots by the share of pages that display them.
+        weights: "uniform" lets all queries weigh the same.
+        samples: of every value.
+        depth: last position that counts.
+        extrapolate: take positions deeper than the model's to be looked at as its deepest one is.
+        backtest: a log that was held back, on whose pages the model's clicks are compared with
+            those observed.
+        measures: what values are, `clicks` first, which the verdict is about; also `first`, the
+            click rate of the first result, and `gain`, relevance discounted by position.
+        level: probability that intervals hold; the model's own unless told.
+        seed: of everything random.
+    """
+    if not isinstance(model, BaseModel):
+        raise InputError(
+            f"model must be a fitted model, not {shown(model)}; load(path) reads one from a folder"
+        )
+    fitted, level = model._fitted, model.level if level is None else level
+    _check_rankings(rankings)
+    _check_logs(clicks, backtest)
+    _check(weights, samples, level, seed)
+    if not (depth is None or is_whole(depth)):
+        raise InputError(f"depth must be 1 or more, not {shown(depth)}")
+    _check_measures(measures)
+    table = _features(features, clicks)
+    names = tuple(rankings)
+    if backtest is not None and backtest.features is None and table is not None:
+        backtest = backtest.with_features(table)
+    traffic = None if clicks is None else traffic_of(fitted, clicks)
+    read, slots = read_slots(
+        fitted,
+        rankings,
+        table,
+        clicks,
+        traffic,
+        depth=depth,
+        uniform=weights == "uniform",
+        extrapolate=extrapolate,
+    )
+    items = items_of(fitted, slots.query_id, slots.doc_id, table, clicks)
+    rng = np.random.default_rng([seed, 11])
+    draws = parameter_draws(fitted, min(PARAMETERS, samples), seed=seed)
+    values = sample_values(
+        factors_of(
+            slots,
+            items.index,
+            [MEASURES[name] for name in measures],
+            len(items),
+            fitted.clicks.states(fitted.contexts),
+            Emission(*bias_by(fitted, draws, np.arange(len(fitted.contexts)))),
+        ),
+        items.was_seen,
+        moments_of(fitted, items, draws, rng),
+        (len(measures), len(names)),
+        samples,
+        rng,
+        members=bool(fitted.members),
+    )
+    seen, unknown = (
+        _share(slots, mask[items.index]) for mask in (items.was_seen, items.is_unknown)
+    )
+    tested = None if backtest is None else run_backtest(fitted, backtest, level)
+    return Comparison(
+        names=names,
+        measures=tuple(measures),
+        values=values,
+        level=level,
+        queries=slots.queries,
+        seen=seen,
+        unknown=unknown,
+        pages=None if traffic is None else round(traffic.total),
+        backtest=None if tested is None else tested.words,
+        notes=_notes(fitted, read, slots, items, clicks),
+        backtest_grade=None if tested is None else tested.grade,
+        model_checks=model_checks(fitted),
+    )
+
+
+def read_slots(
+    fitted: FittedModel,
+    rankings: Mapping[str, Any],
+    features: FeatureTable | None,
+    clicks: ClickCounts | None,
+    traffic: Traffic | None,
+    *,
+    depth: int | None = None,
+    uniform: bool = False,
+    extrapolate: bool = False,
+) -> tuple[list[Ranking], Slots]:
+    """The rankings, and the slots of theirs that are compared."""
+    ids = _ids(fitted, features, clicks)
+    context = tuple(given_of(fitted)[0].column_names)
+    read = [
+        read_ranking(source, name, context=context, ids=ids, depth=depth, features=features)
+        for name, source in rankings.items()
+    ]
+    return read, slots_of(fitted, read, traffic, uniform=uniform, extrapolate=extrapolate)
+
+
+def _share(slots: Slots, mask: np.ndarray) -> np.ndarray:
+    """(rankers,) share of the slots, by the pages that display them, for which the mask holds."""
+    weight = slots.weight * slots.reach
+    whole = np.bincount(slots.ranker, weight)
+    return np.bincount(slots.ranker, weight * mask) / np.where(whole > 0, whole, 1)
+
+
+def _notes(
+    fitted: FittedModel,
+    rankings: list[Ranking],
+    slots: Slots,
+    items: Items,
+    clicks: ClickCounts | None,
+) -> tuple[str, ...]:
+    """What a user must know of how the comparison was made."""
+    notes = [f"'{ranking.name}': {note}" for ranking in rankings for note in ranking.notes]
+    notes += slots.notes
+    if bound := stored_at_bound(fitted):
+        notes.append(
+            f"position bias is at its bound at {named(fitted.contexts, bound)}: values may be off, "
+            "and their intervals too narrow; fit with another anchor, as the model's warnings say"
+        )
+    length = np.bincount(slots.ranker, slots.weight)  # a list's slots, weighted as the values are
+    if np.ptp(length) > SAME_LENGTH * length.min():
+        told = [f"'{r.name}' {slot:.1f}" for r, slot in zip(rankings, length, strict=True)]
+        notes.append(
+            f"rankers fill different numbers of slots a page ({', '.join(told)}), and more slots "
+            "are more clicks; cut all to one depth (--depth) to compare their order alone"
+        )
+    if clicks is None:
+        judged = (
+            "features alone" if fitted.features is not None else "clicks in the model's own log"
+        )
+        notes.append(
+            "no log was given, so all queries weigh the same, all slots are taken to be displayed, "
+            f"and items are judged by their {judged}"
+        )
+    if items.unknown:
+        where = np.flatnonzero(items.is_unknown[items.index])[0]
+        lack, like = ("have no features", "with features")
+        if fitted.features is None:
+            lack, like = ("were never shown in the log", "never shown")
+        notes.append(
+            f"{items.unknown:,} of {len(items):,} items {lack} (the first: query "
+            f"{slots.query_id[where]}, doc {slots.doc_id[where]}); they are taken to be like any "
+            f"item {like}"
+        )
+    return tuple(notes)
+
+
+def _features(features: Any, clicks: ClickCounts | None) -> FeatureTable | None:
+    """The feature table, which may have come with the log."""
+    if features is None:
+        return None if clicks is None else clicks.features
+    if isinstance(features, FeatureTable):
+        return features
+    return read_features(features, ids="auto" if clicks is None else clicks.options.ids)
+
+
+def _ids(fitted: FittedModel, features: FeatureTable | None, clicks: ClickCounts | None) -> Any:
+    """How rankings must read their ids to match those of the log, the features or the model."""
+    if clicks is not None:
+        columns = [clicks.query_id, clicks.doc_id]
+    elif features is not None:
+        columns = [features.keys["query_id"], features.keys["doc_id"]]
+    elif fitted.items is not None:
+        columns = [fitted.items.query_id, fitted.items.doc_id]
+    else:
+        return None
+    texts = [pa.types.is_string(c.type) or pa.types.is_large_string(c.type) for c in columns]
+    return "string" if all(texts) else "integer" if not any(texts) else None
+
+
+def _check_rankings(rankings: Any) -> None:
+    if not isinstance(rankings, Mapping):
+        raise InputError("name the rankings, as in compare(model, {'new': new, 'old': old})")
+    if not rankings:
+        raise InputError("no ranking was given; name at least one, better two")
+    for name in rankings:
+        if not (isinstance(name, str) and name.strip()):
+            raise InputError(f"a ranker's name must be text that is not empty, not {name!r}")
+
+
+def _check_logs(clicks: Any, backtest: Any) -> None:
+    for name, log in {"clicks": clicks, "backtest": backtest}.items():
+        if not (log is None or isinstance(log, ClickCounts)):
+            raise InputError(f"{name} must be counts; read the log first: {name}=read_log(...)")
+
+
+def _check(weights: str, samples: int, level: float, seed: int) -> None:
+    if not (isinstance(weights, str) and weights in ("traffic", "uniform")):
+        raise InputError(f"weights must be 'traffic' or 'uniform', not {shown(weights)}")
+    if not (is_whole(samples) and samples >= 100):
+        raise InputError(f"samples must be 100 or more, not {shown(samples)}; 2500 is usual")
+    if not (is_number(level) and 0 < level < 1):
+        raise InputError(f"level must lie strictly between 0 and 1, not {shown(level)}; write 0.9")
+    if not (is_whole(seed) and seed >= 0):
+        raise InputError(f"seed must be 0 or more, not {shown(seed)}")
+
+
+def _check_measures(measures: Sequence[str]) -> None:
+    if isinstance(measures, str) or not isinstance(measures, Sequence):
+        raise InputError(
+            f"measures must be names, as in ('clicks', 'first'), not {shown(measures)}"
+        )
+    if tuple(measures[:1]) != ("clicks",) or set(measures) - set(MEASURES):
+        raise InputError(
+            f"measures must be clicks and any of {', '.join(list(MEASURES)[1:])}, "
+            f"not {', '.join(measures) or 'none'}"
+        )
+
+
+def true_values(
+    model: BaseModel,
+    rankings: Mapping[str, Any],
+    features: FeatureTable | None,
+    clicks: ClickCounts | None,
+    truth: Truth,
+    **how: Any,
+) -> dict[str, float]:
+    """Expected clicks a page of each ranker by the truth; NaN where it shows items unknown to it.
+
+    Arguments are those of `compare`; `how` holds its `depth`, `extrapolate` and `uniform`.
+    """
+    fitted = model.fitted_
+    traffic = None if clicks is None else traffic_of(fitted, clicks)
+    _, slots = read_slots(fitted, rankings, features, clicks, traffic, **how)
+    if not has_positions_alone(fitted.contexts):
+        return dict.fromkeys(rankings, float("nan"))
+    relevance = truth.relevance_of(slots.query_id, slots.doc_id)
+    chance = truth.click_chances(slots.page, slots.position, relevance)
+    value = slots.weight * slots.reach * chance  # (slots,)
+    sums = np.bincount(slots.ranker, value, len(rankings))
+    return dict(zip(rankings, sums.tolist(), strict=True))
+
+
+def words(found: Comparison, true: Mapping[str, float]) -> str:
+    """True values in a sentence, and how many of the intervals hold them."""
+    rows = [row for row in found.rankers.to_dict("records") if not np.isnan(true[row["name"]])]
+    if not rows:
+        return "Truly: not known, as the rankings show items that are not of that world."
+    told = _joined([f"{true[row['name']]:.3f} for {row['name']}" for row in rows])
+    inside = sum(row["low"] <= true[row["name"]] <= row["high"] for row in rows)
+    held = f"; {found.level:.0%} intervals hold {inside} of {len(rows)}" * found.is_uncertain
+    return f"True clicks a page: {told}{held}."
+
+
+def _joined(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

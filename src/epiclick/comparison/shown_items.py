@@ -1,0 +1,175 @@
+"""What is known of the items rankers show: from their own clicks, their features, or neither."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+
+from epiclick.data.arrays import distinct, locate_rows
+from epiclick.data.counts import ClickCounts
+from epiclick.data.features import FeatureTable
+from epiclick.errors import InputError
+from epiclick.fitted.parameters import Parameters
+from epiclick.fitted.prediction import networks_of, relevance_by, relevance_of_rows
+from epiclick.fitted.state import FittedModel, given_of
+from epiclick.posterior.item_posterior import moments_by_draw
+from epiclick.relevance.average import total_moments
+from epiclick.relevance.heads import exposure
+
+CHUNK = 1024  # items at once
+
+POPULATION = 2_048
+"""Rows of features that an item without any is taken to be like."""
+
+Moments = tuple[np.ndarray, np.ndarray]
+"""Mean and variance of relevance by every draw, (draws, items) each."""
+
+
+@dataclass(frozen=True, eq=False)
+class Items:
+    """The distinct items of some slots: those with clicks first, then features, then the others.
+
+    Attributes:
+        counts: the pairs with clicks, in their order; None if there are none.
+        features: where the features are.
+        rows: of the features of the items that come next.
+        kept: of items of the training log that a model without features knows, which come next.
+        unknown: number of items of which nothing is known, which come last.
+        index: (slots,) item of each slot.
+    """
+
+    counts: ClickCounts | None
+    features: FeatureTable | None
+    rows: np.ndarray
+    kept: np.ndarray
+    unknown: int
+    index: np.ndarray
+
+    @property
+    def seen(self) -> int:
+        """How many are judged by their own clicks."""
+        return (0 if self.counts is None else len(self.counts)) + len(self.kept)
+
+    def __len__(self) -> int:
+        """Number of items."""
+        return self.seen + len(self.rows) + self.unknown
+
+    @property
+    def was_seen(self) -> np.ndarray:
+        """(items,) whether an item is judged by its own clicks."""
+        return np.arange(len(self)) < self.seen
+
+    @property
+    def is_unknown(self) -> np.ndarray:
+        """(items,) whether nothing is known of an item."""
+        return np.arange(len(self)) >= len(self) - self.unknown
+
+
+def items_of(
+    fitted: FittedModel,
+    query_id: pa.Array,
+    doc_id: pa.Array,
+    features: FeatureTable | None,
+    counts: ClickCounts | None,
+) -> Items:
+    """The distinct items of slots, found in the log and among the features."""
+    table, slot = distinct({"query_id": query_id, "doc_id": doc_id})
+    keys = {name: table[name] for name in ("query_id", "doc_id")}
+    none = np.full(len(table), -1)
+    pair, row, kept = none, none, none
+    if fitted.features is not None:
+        if features is None:
+            raise InputError("the model was trained with features; give those of the items")
+        row = features.locate(*(table[name].combine_chunks() for name in keys))
+        if counts is not None and counts.features is None:
+            counts = counts.with_features(features, missing="drop")
+    if counts is not None:
+        pair = locate_rows(keys, {"query_id": counts.query_id, "doc_id": counts.doc_id})
+    elif fitted.items is not None:
+        own = fitted.items
+        kept = locate_rows(keys, {"query_id": own.query_id, "doc_id": own.doc_id})
+    known_by = np.select([pair >= 0, kept >= 0, row >= 0], [0, 1, 2], 3)
+    within = np.select([known_by == i for i in range(3)], [pair, kept, row])
+    order = np.lexsort((within, known_by))
+    place = np.empty(len(order), int)
+    place[order] = np.arange(len(order))
+    groups = [order[known_by[order] == i] for i in range(4)]
+    return Items(
+        counts=None if counts is None or not len(groups[0]) else counts.subset(pair[groups[0]]),
+        features=features,
+        rows=row[groups[2]],
+        kept=kept[groups[1]],
+        unknown=len(groups[3]),
+        index=place[slot],
+    )
+
+
+def moments_of(
+    fitted: FittedModel, items: Items, draws: Sequence[Parameters], rng: np.random.Generator
+) -> Iterator[Moments]:
+    """Moments of all items by every draw of the parameters, some items after the others."""
+    ways: list[Iterator[Moments]] = []
+    if items.counts is not None and not fitted.relevance_head.learns_from_clicks:
+        assert items.counts.features is not None
+        assert items.counts.feature_row is not None
+        rows = items.counts.feature_row
+        ways.append(_of_rows(fitted, items.counts.features, rows, draws))
+    elif items.counts is not None:
+        ways.append(moments_by_draw(fitted, items.counts, draws))
+    if len(items.kept):
+        ways.append(_of_kept(fitted, items.kept, len(draws)))
+    if len(items.rows):
+        assert items.features is not None
+        ways.append(_of_rows(fitted, items.features, items.rows, draws))
+    if items.unknown:
+        ways.append(_of_population(fitted, items, draws, rng))
+    return chain.from_iterable(ways)
+
+
+def _of_rows(
+    fitted: FittedModel, features: FeatureTable, rows: np.ndarray, draws: Sequence[Parameters]
+) -> Iterator[Moments]:
+    """Moments of items known by their features."""
+    networks = networks_of(draws)
+    for start in range(0, len(rows), CHUNK):
+        part = rows[start : start + CHUNK]
+        for alpha, beta in relevance_of_rows(fitted, networks, features, part):
+            yield _moments(fitted, alpha, beta, len(draws))
+
+
+def _of_kept(fitted: FittedModel, kept: np.ndarray, draws: int) -> Iterator[Moments]:
+    """Moments of items that the model itself remembers, which all draws share."""
+    assert fitted.items is not None
+    for start in range(0, len(kept), CHUNK):
+        part = kept[start : start + CHUNK]
+        yield _moments(fitted, fitted.items.alpha[None, part], fitted.items.beta[None, part], draws)
+
+
+def _of_population(
+    fitted: FittedModel, items: Items, draws: Sequence[Parameters], rng: np.random.Generator
+) -> Iterator[Moments]:
+    """Moments of items of which nothing is known: one drawn from all that have features.
+
+    A model without features says the same of all items that were never shown.
+    """
+    networks = networks_of(draws)
+    if items.features is not None and fitted.features is not None:
+        rows = rng.choice(len(items.features), min(POPULATION, len(items.features)), replace=False)
+        alpha, beta = next(relevance_of_rows(fitted, networks, items.features, np.sort(rows)))
+    else:
+        never_shown = exposure(np.zeros((1, len(given_of(fitted)[0]))))
+        alpha, beta = relevance_by(fitted, networks, never_shown)
+    means, variances = _moments(fitted, alpha, beta, len(draws))
+    mean, variance = total_moments(means.T, variances.T)  # over the population, by draw
+    for start in range(0, items.unknown, CHUNK):
+        shape = (len(draws), min(CHUNK, items.unknown - start))
+        yield np.broadcast_to(mean[:, None], shape), np.broadcast_to(variance[:, None], shape)
+
+
+def _moments(fitted: FittedModel, alpha: np.ndarray, beta: np.ndarray, draws: int) -> Moments:
+    """Moments by every draw, of Betas (networks, items) that may be the same for all draws."""
+    mean, variance = fitted.relevance_head.moments(alpha, beta)
+    shape = (draws, alpha.shape[1])
+    return np.broadcast_to(mean, shape), np.broadcast_to(variance, shape)

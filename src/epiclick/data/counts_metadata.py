@@ -1,0 +1,128 @@
+"""Metadata of a Parquet file of counts: what the rows do not say, and checksums of both."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from epiclick.click_models.registry import click_model
+from epiclick.data.checksums import (
+    CHANGED,
+    check_record,
+    damaged,
+    digest_rows,
+    from_json,
+    get,
+    reading,
+    texts,
+    with_digest,
+)
+from epiclick.data.pages import PageClicks
+from epiclick.data.schema import LogOptions
+from epiclick.errors import InputError
+
+SCHEMA_VERSION = 2
+"""Version 1 had no checksums."""
+
+KEY = b"epiclick"
+FIELD_ID = b"PARQUET:field_id"
+OWN_FIELD_ID = 0x65706900
+"""Ids of our columns begin here: a file that lost its metadata still shows whose it is."""
+
+MEND = "Copy it again from where it was written, or count the log again."
+
+
+@dataclass(frozen=True)
+class CountsNote:
+    """The facts about counts that their rows do not tell.
+
+    Attributes:
+        context: the context columns.
+        pages: number of pages counted, None where the log did not tell.
+        page_clicks: how many clicks pages got, None where that is not known.
+        options: how the log was read.
+        rows: digest of the rows.
+    """
+
+    context: tuple[str, ...]
+    pages: int | None
+    page_clicks: PageClicks | None
+    options: LogOptions
+    rows: str = ""
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The context columns that are fixed when a page is made."""
+        history = click_model(self.options.click_model).history
+        return tuple(name for name in self.context if name not in history)
+
+    def attach(self, table: pa.Table) -> pa.Table:
+        """The table with this note and the digest of its rows in its schema."""
+        record = with_digest(
+            {
+                "schema_version": SCHEMA_VERSION,
+                "context": list(self.context),
+                "pages": self.pages,
+                "page_clicks": None if self.page_clicks is None else self.page_clicks.to_dict(),
+                "options": self.options.to_dict(),
+                "rows": digest_rows(table),
+            }
+        )
+        fields = [
+            field.with_metadata({FIELD_ID: str(OWN_FIELD_ID + i)})
+            for i, field in enumerate(table.schema)
+        ]
+        return table.cast(pa.schema(fields, {KEY: json.dumps(record)}))
+
+    @classmethod
+    def of(cls, path: str | Path) -> Self | None:
+        """The note in a Parquet file, as it was written; None if the file is not one of ours."""
+        path = Path(path)
+        with reading(path, MEND):
+            metadata = pq.read_metadata(path).metadata or {}
+        if KEY not in metadata:
+            if _has_own_ids(path):
+                raise damaged(path, "its metadata are lost", MEND)
+            return None
+        with reading(path, MEND):
+            record = from_json(metadata[KEY])
+            version = get(record, "schema_version", int)
+        if version > SCHEMA_VERSION:
+            raise InputError(f"{path} was written by a newer epiclick; upgrade to read it")
+        if version < SCHEMA_VERSION:
+            raise InputError(
+                f"{path} was written by an epiclick whose files had no checksums; count the log "
+                "again"
+            )
+        with reading(path, MEND):
+            check_record(record)
+            clicks = get(record, "page_clicks", dict, type(None))
+            return cls(
+                texts(record, "context"),
+                get(record, "pages", int, type(None)),
+                None if clicks is None else PageClicks.from_dict(clicks),
+                LogOptions.from_dict(get(record, "options", dict)),
+                get(record, "rows", str),
+            )
+
+    def read_rows(self, path: str | Path) -> pa.Table:
+        """The rows of the file that holds this note, as they were written."""
+        with reading(Path(path), MEND):
+            table = pq.read_table(path, partitioning=None)
+            if digest_rows(table) != self.rows:
+                raise ValueError(CHANGED)
+        return table.replace_schema_metadata(None)
+
+
+def _has_own_ids(path: Path) -> bool:
+    """Whether columns of a file have ids that only we give."""
+    try:
+        fields = pq.read_schema(path)
+    except (OSError, ValueError, pa.ArrowException):
+        return False  # whose file it is cannot be seen; whoever reads its rows reports the damage
+    ids = [(field.metadata or {}).get(FIELD_ID, b"") for field in fields]
+    own = range(OWN_FIELD_ID, OWN_FIELD_ID + len(ids))
+    return any(each.isdigit() and int(each) in own for each in ids)

@@ -1,0 +1,170 @@
+"""Output that is whole or absent, and never replaces what the tool did not write itself.
+
+A folder of ours has a JSON file that lists the others with their checksums (`data.checksums`). What
+that file does not list, and what is not as it lists it, belongs to the user.
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from epiclick.data.checksums import MALFORMED, check_file, check_record, from_json, get
+from epiclick.errors import InputError, cannot_write
+
+
+@contextmanager
+def written_aside(path: str | Path) -> Iterator[Path]:
+    """A temporary file beside `path` that takes its place when the block ends without an error.
+
+    An error or Ctrl-C inside the block leaves `path` as it was and removes the temporary file.
+    """
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+    os.close(handle)
+    aside = Path(name)
+    try:
+        yield aside
+        aside.chmod(0o666 & ~_umask())
+        os.replace(aside, target)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+@contextmanager
+def folder_aside(path: str | Path) -> Iterator[Path]:
+    """The same for a folder; one that stands there is replaced when the new one is done."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
+    try:
+        yield aside
+        aside.chmod(0o777 & ~_umask())
+        # a folder cannot be renamed onto a full one: the old one steps aside first
+        old = aside.with_suffix(".old")
+        if target.exists():
+            os.replace(target, old)
+        try:
+            os.replace(aside, target)
+        except BaseException:
+            if old.exists():
+                os.replace(old, target)
+            raise
+        shutil.rmtree(old, ignore_errors=True)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _umask() -> int:
+    """The process's umask; mkstemp ignores it, so that its files would stay private."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+StrPath = str | os.PathLike[str]
+NAMED = 3
+
+
+@dataclass(frozen=True)
+class FolderKind:
+    """A kind of folder that the tool writes.
+
+    Attributes:
+        called: what it is, such as "model".
+        record: name of the JSON file that lists the others.
+        format: value of its key `format`.
+    """
+
+    called: str
+    record: str
+    format: str
+
+
+def check_replaceable(path: StrPath, kind: FolderKind) -> bool:
+    """Refuse a place where more stands than a folder of a kind; whether there is such a folder.
+
+    Worth asking before long work. The folder that a link points to is the one that counts.
+    """
+    folder = Path(os.path.realpath(path))
+    try:
+        if not folder.exists():
+            return False
+        entries = sorted(folder.iterdir()) if folder.is_dir() else [folder]
+        if not entries:
+            return False
+        record = _record(folder, kind)
+        if record is None:
+            raise InputError(
+                f"{os.fspath(path)} holds something other than a {kind.called} "
+                f"({named([entry.name for entry in entries])}) and is not replaced. "
+                "Name a new folder, or remove this one first."
+            )
+        files = get(record, "files", dict)
+        own = [entry for entry in entries if entry.name in (kind.record, *files)]
+        own = [entry for entry in own if entry.is_file() and not entry.is_symlink()]
+        if foreign := [entry.name for entry in entries if entry not in own]:
+            raise InputError(
+                f"{os.fspath(path)} holds a {kind.called}, but also {named(foreign)}, and is not "
+                f"replaced. Name a new folder, or move what is not the {kind.called}'s elsewhere."
+            )
+        changed = [e.name for e in own if e.name != kind.record and not _as_written(e, record)]
+    except OSError as error:
+        raise InputError(cannot_write(os.fspath(path), error)) from error
+    if changed:
+        raise InputError(
+            f"{os.fspath(path)} holds a {kind.called}, but {named(changed)} changed since it was "
+            "written, and is not replaced. Name a new folder, or remove this one first."
+        )
+    return True
+
+
+@contextmanager
+def replacing(path: StrPath, kind: FolderKind) -> Iterator[Path]:
+    """A folder to write into, which takes its place at once when the block ends without an error.
+
+    What stands there must be replaceable, before and still at the end.
+    """
+    check_replaceable(path, kind)
+    try:
+        # the folder that a link points to is replaced, not the link
+        with folder_aside(os.path.realpath(path)) as aside:
+            yield aside
+            check_replaceable(path, kind)
+    except OSError as error:
+        raise InputError(cannot_write(os.fspath(path), error)) from error
+
+
+def named(names: Sequence[str]) -> str:
+    """The first three names, and how many more there are."""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"{', '.join(names[:NAMED])}{more}"
+
+
+def _record(folder: Path, kind: FolderKind) -> dict[str, Any] | None:
+    """What the folder's JSON file says; None where it is not one of ours, as it was written."""
+    path = folder / kind.record
+    if not folder.is_dir() or path.is_symlink() or not path.is_file():
+        return None
+    try:
+        record = from_json(path.read_bytes())
+        if get(record, "format", str) != kind.format:
+            return None
+        check_record(record)
+        get(record, "files", dict)
+    except MALFORMED:
+        return None
+    return dict(record)
+
+
+def _as_written(path: Path, record: dict[str, Any]) -> bool:
+    try:
+        check_file(path, record)
+    except ValueError:
+        return False
+    return True

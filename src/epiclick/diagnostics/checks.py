@@ -1,0 +1,341 @@
+r"""All checks of a fit: whether the click model fits the data, and what is kept with the model.
+
+.. math:: \chi^2 = \sum_i \Big(1 - \frac{h_i}{N_i}\Big) \frac{(M_i - N_i p_i)^2}{N_i p_i (1 - p_i)},
+          \quad p_i = \theta_{k(i)} \hat\zeta_{j(i)}, \quad
+          h_i \propto N_i \frac{p_i}{1 - p_i}
+
+over the entries i, each of a pair j in a context k. h_i, which adds to 1 over a pair, is the
+entry's share in what is known of its relevance: as p is fitted, p (1 - p) is too small by
+1 - h / N on average. (Where theta is the same everywhere that is 1 - 1/n with n the displays of the
+pair, and the mean of chi-squared is exact for any counts.)
+
+The ratio is 1 where clicks vary as the model says, and above it where they vary more. It sees only
+relevance that changes with context or part: theta -> c theta leaves it as it was.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from epiclick.data.counts import ClickCounts
+from epiclick.data.robots import suspicious_pages
+from epiclick.diagnostics.contraction import AtBound, at_bound_words, contexts_at_bound, learned
+from epiclick.diagnostics.randomised import NOT_COMPARED, compare_randomised
+from epiclick.errors import InputError
+from epiclick.fitted.parameters import ParameterPosterior
+from epiclick.fitted.prediction import mean_bias
+from epiclick.fitted.state import FittedModel, history_of
+from epiclick.identification.anchor import Moved, moved_words
+from epiclick.identification.identifiability import identifiability
+from epiclick.identification.unbounded import UnboundedBias, unbounded_bias
+from epiclick.posterior.known_bias import describe_known, held_contexts
+from epiclick.posterior.laplace import KnownBias
+
+LEAST_EXPECTED = (5.0, 1.0)
+"""Clicks, and displays without one, that an entry must expect; the second if the first leaves less
+than ENOUGH. From 5 on (Cochran's rule) an entry is as good as Gaussian, and shows variation that
+chance hides in smaller ones; but most logs have few such entries. At 1 the ratio came out within
+1.5 % of 1, with the spread of a chi-squared, in seven well-specified simulations of 6 to 300
+displays a pair; with no bound at all the spread was up to 1.9 times that."""
+
+ENOUGH = 100
+"""Degrees of freedom with which the ratio is known to 0.14."""
+
+ROUNDING = 1e-9  # expecting exactly 1 must not hang on the last digit of a fit
+HALVINGS = 60  # of the range of a relevance: past the resolution of float64
+
+
+@dataclass(frozen=True)
+class FitCheck:
+    """Pearson's chi-squared of the position-based model.
+
+    Attributes:
+        chi2: the sum over entries.
+        df: degrees of freedom: entries, less a relevance a pair, less the contexts' free biases.
+        ratio: chi2 / df, 1 for a model that fits give or take sqrt(2 / df); None without df.
+        entries: how many entries were expected to have enough of both outcomes.
+        least_expected: what was enough.
+    """
+
+    chi2: float
+    df: int
+    ratio: float | None
+    entries: int
+    least_expected: float
+
+
+def chi2_per_df(counts: ClickCounts, theta: np.ndarray) -> FitCheck:
+    """Check counts against a position bias (contexts,), with each pair's best relevance under it.
+
+    Entries are chosen by a relevance fitted to all of a pair's entries, and judged by one fitted
+    to the chosen ones alone: else those that were left out bear part of the fit, and the rest comes
+    out 40 % too high in a well-specified simulation.
+    """
+    theta = np.asarray(theta, np.float64)
+    if theta.shape != (len(counts.contexts),) or not np.all((theta > 0) & np.isfinite(theta)):
+        raise InputError(
+            f"theta must hold one number above 0 for each of {len(counts.contexts)} contexts, "
+            f"not {theta}"
+        )
+    # what can never be chosen is not fitted: on most logs, nearly all
+    smallest = 2 * min(LEAST_EXPECTED)
+    hopeful = _of_two_or_more(counts.pair, counts.displays >= smallest)
+    used = np.isin(counts.pair, counts.pair[hopeful])
+    pair, context = counts.pair[used], counts.context[used]
+    displays, clicks = (
+        values[used].astype(np.float64) for values in (counts.displays, counts.clicks)
+    )
+    bias = theta[context]
+    expected = displays * bias * best_relevance(pair, bias, displays, clicks)
+    either = np.minimum(expected, displays - expected)  # clicks or none, whichever is rarer
+
+    for least in LEAST_EXPECTED:
+        chosen = _of_two_or_more(pair, either >= least * (1 - ROUNDING))
+        of_chosen = (pair[chosen], bias[chosen], displays[chosen], clicks[chosen])
+        entries = len(of_chosen[0])
+        biases = max(len(np.unique(context[chosen])) - 1, 0)
+        df = entries - len(np.unique(of_chosen[0])) - biases
+        if df >= ENOUGH:
+            break
+    chi2 = _pearson(*of_chosen)
+    return FitCheck(chi2, df, chi2 / df if df > 0 else None, entries, least)
+
+
+def best_relevance(
+    pair: np.ndarray, bias: np.ndarray, displays: np.ndarray, clicks: np.ndarray
+) -> np.ndarray:
+    r"""Maximum-likelihood relevance of each entry's pair given the position bias: (entries,).
+
+    It solves, between 0 and the largest value that keeps every probability at or below 1,
+
+    .. math:: \sum_k M_k = \sum_k W_k \frac{\theta_k \zeta}{1 - \theta_k \zeta},
+
+    whose right side rises with zeta.
+
+    Args:
+        pair: (entries,) in ascending order.
+        bias: (entries,) theta of the entry's context.
+        displays: (entries,) N.
+        clicks: (entries,) M; W = N - M.
+    """
+    if not len(pair):
+        return np.zeros(0)
+    first = np.flatnonzero(np.r_[True, pair[1:] != pair[:-1]])
+    size = np.diff(np.r_[first, len(pair)])
+    total = np.add.reduceat(clicks, first)  # (pairs,)
+    low, high = np.zeros(len(first)), 1 / np.maximum.reduceat(bias, first)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        p = bias * np.repeat(middle, size)
+        # p rounds to 1 only where the upper end is the answer, and there nothing went unclicked
+        below = np.add.reduceat((displays - clicks) * _ratio(p, 1 - p), first) < total
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return np.repeat((low + high) / 2, size)
+
+
+def _of_two_or_more(pair: np.ndarray, good: np.ndarray) -> np.ndarray:
+    """The good entries of pairs that have two or more of them, as a mask."""
+    if not len(pair):
+        return good
+    return good & (np.bincount(pair, good)[pair] >= 2)
+
+
+def _pearson(pair: np.ndarray, bias: np.ndarray, displays: np.ndarray, clicks: np.ndarray) -> float:
+    p = bias * best_relevance(pair, bias, displays, clicks)
+    # where the fit finds no click left, or nothing but clicks, it is exact: 0 / 0 is 0
+    gap = _ratio((clicks - displays * p) ** 2, displays * p * (1 - p))
+    information = _ratio(displays * p, 1 - p)
+    leverage = _ratio(information, np.bincount(pair, information)[pair])
+    return float(np.sum(gap * (1 - leverage / displays)))
+
+
+def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
+    """Quotient, 0 where the divisor is 0."""
+    return np.divide(above, below, out=np.zeros_like(above), where=below > 0)
+
+
+POOR_FIT = 1.5
+"""Pearson's chi2/df above which clicks vary more than a position-based model allows."""
+
+DOUBTFUL_TAIL, BAD_TAIL = 0.7, 1.0
+"""Pareto's k above which a Gaussian describes the posterior poorly, or not at all."""
+
+FEW_QUERIES = 30
+"""Fewer queries than this are too few for their differences to say how sure a fit is."""
+
+
+@dataclass(frozen=True)
+class Checks:
+    """What checks found.
+
+    Attributes:
+        records: by name, as JSON holds them; `words` among them, sentences for people.
+        warnings: what the user should know.
+    """
+
+    records: dict[str, Any]
+    warnings: tuple[str, ...]
+
+
+def check_fit(
+    fitted: FittedModel,
+    train: ClickCounts,
+    level: float,
+    known: KnownBias | None = None,
+    randomised: ClickCounts | None = None,
+    unbounded: UnboundedBias | None = None,
+    moved: Moved | None = None,
+    whole: ClickCounts | None = None,
+) -> Checks:
+    """Check data and fit.
+
+    Args:
+        fitted: the model.
+        train: the pairs it was trained on.
+        level: of intervals.
+        known: position bias that was given.
+        randomised: pages with a random ranking, kept out of the fit.
+        unbounded: ratios of position bias without a bound; by default those of `train`.
+        moved: why the anchor is not the first position, where that was left to be found.
+        whole: the log, what was held out included; its pages are looked at for robots.
+    """
+    theta, _ = mean_bias(fitted)
+    found, fit = identifiability(train), chi2_per_df(train, theta)
+    held = () if known is None else held_contexts(known)
+    at_bound: tuple[AtBound, ...] = ()
+    if fitted.anchor is not None:
+        at_bound = contexts_at_bound(fitted, unbounded or unbounded_bias(train), held)
+    bound = [each.context for each in at_bound]
+    narrowed = learned(fitted, known, bound)
+    words, warnings = found.words().splitlines(), [*found.warnings]
+    records: dict[str, Any] = {
+        "chi2_per_df": fit.ratio,
+        "chi2_df": fit.df,
+        "identifiability": found.to_dict(),
+        "anchor": _describe_anchor(fitted, moved),
+        "at_bound": [each.to_dict(fitted.contexts) for each in at_bound],
+    }
+    robots = None if whole is None else suspicious_pages(whole, theta)
+    records["robots"] = {
+        "checked": whole is not None and whole.page_clicks is not None,
+        "found": None if robots is None else {**asdict(robots), "words": robots.words},
+    }
+    warnings += [] if robots is None else [robots.words]
+    warnings += _poor_fit(fit, fitted.clicks.title)
+    warnings += _scale(fitted, known, at_bound, moved)
+    if known is not None:
+        records["given_bias"] = describe_known(known, fitted.contexts, level)
+    if narrowed is not None and fitted.posterior is not None:
+        words += [*narrowed.words(), *_borrowed(fitted, train)]
+        warnings += narrowed.warnings
+        doubts, notes = _tail(fitted.posterior)
+        warnings += doubts
+        words += notes
+        queries = len(fitted.queries.train) + len(fitted.queries.held_out)
+        if queries < FEW_QUERIES:
+            words.append(
+                f"Intervals of position bias come from the differences between queries, and there "
+                f"are {queries} only: look at those of kind='bayes' too."
+            )
+        records["posterior"] = {
+            "how": "laplace" if fitted.posterior.samples is None else "nuts",
+            "pareto_k": fitted.posterior.pareto_k,
+            "gradient": fitted.posterior.gradient,
+            "hyperparameters": dict(fitted.posterior.hyperparameters),
+            "by_position": narrowed.to_records(),
+        }
+    if randomised is not None and history_of(fitted):
+        words.append(NOT_COMPARED)
+    elif randomised is not None:
+        compared = compare_randomised(fitted, randomised, level, bound)
+        records["identifiability"]["randomised"] = compared.to_dict()
+        words += compared.words()
+        warnings += compared.warnings
+    rates = train.by_context()
+    records["by_context"] = {name: rates[name].tolist() for name in ("displays", "clicks")}
+    records["words"] = words
+    return Checks(records, tuple(warnings))
+
+
+def is_poor_fit(ratio: float | None, freedom: int) -> bool:
+    """Whether chi2/df is above what a position-based model allows, and beyond chance."""
+    if ratio is None:
+        return False
+    noise = np.sqrt(2 / freedom) if freedom else 0.0
+    return bool(ratio > max(POOR_FIT, 1 + 3 * noise))
+
+
+def _poor_fit(fit: FitCheck, model: str) -> list[str]:
+    """A word on clicks that vary too much."""
+    if not is_poor_fit(fit.ratio, fit.df):
+        return []
+    return [
+        f"clicks vary {fit.ratio:.1f} times as much as a {model} allows "
+        "(chi2/df; 1 is a perfect fit): the same items attract differently at different times, "
+        "positions or users, and intervals that trust the model are too narrow"
+    ]
+
+
+def _scale(
+    fitted: FittedModel, known: KnownBias | None, at_bound: Sequence[AtBound], moved: Moved | None
+) -> list[str]:
+    """A word on a scale that rests on something else than clicks, or is not where one expects."""
+    if fitted.anchor is None:
+        if known is not None:
+            return []  # which has a value for every context
+        return [
+            "no position is anchored at 1, so only ratios of position bias are learned from the "
+            "clicks; its scale, and with it relevance, rests on the prior"
+        ]
+    found = []
+    if moved is not None:
+        found.append(moved_words(fitted.contexts, fitted.anchor, moved))
+    if at_bound:
+        anchors = set(fitted.clicks.anchors(fitted.contexts).tolist())
+        found.append(at_bound_words(fitted.contexts, fitted.anchor, at_bound, anchors))
+    return found
+
+
+def _describe_anchor(fitted: FittedModel, moved: Moved | None) -> dict[str, Any] | None:
+    """A record of the anchor: its context, and the one it was moved from; None without one."""
+    if fitted.anchor is None:
+        return None
+    rows = fitted.contexts.to_pylist()
+    return {
+        "context": rows[fitted.anchor],
+        "moved_from": None if moved is None else rows[moved.usual],
+        "ratio": None if moved is None else moved.ratio,
+    }
+
+
+def _borrowed(fitted: FittedModel, train: ClickCounts) -> list[str]:
+    """A word on what contexts learn from each other, where the prior says that they are alike."""
+    assert fitted.posterior is not None
+    spreads = fitted.posterior.hyperparameters
+    if not spreads:
+        return []
+    named = ", ".join(f"{name} {value:.2f}" for name, value in spreads.items())
+    found = [
+        f"Contexts learn from each other: spreads of {fitted.clicks.parameter}, in logits, are "
+        f"{named}."
+    ]
+    unshown = int(np.sum(np.bincount(train.context, minlength=len(fitted.contexts)) == 0))
+    if unshown:
+        found.append(
+            f"{unshown} of {len(fitted.contexts)} contexts were never displayed and rest on that "
+            "alone."
+        )
+    return found
+
+
+def _tail(posterior: ParameterPosterior) -> tuple[list[str], list[str]]:
+    """Warnings and notes on a posterior that is no Gaussian, unless Markov chains drew it."""
+    k = posterior.pareto_k
+    if k is None or posterior.samples is not None or not k > DOUBTFUL_TAIL:
+        return [], []
+    remedy = "theta_posterior='nuts' samples it instead"
+    if k > BAD_TAIL:
+        return [f"the posterior is far from a Gaussian (Pareto k {k:.2f}); {remedy}"], []
+    return [], [f"The posterior is not quite a Gaussian (Pareto k {k:.2f}); {remedy}."]

@@ -1,0 +1,380 @@
+r"""Samples of position bias and relevance, their likelihoods, and score functions.
+
+Score functions need samples only, not derivatives of sampling, so they can be drawn between
+programs: numpy's generator is several times faster than one inside them.
+
+For bias i and sample j of a pair, the paper's J (its section 5.2) is
+
+.. math:: J_{ij} = \zeta_j^M \prod_{d} \big((1 - \zeta_j) + (1 - \theta^{(i)}_d) \zeta_j\big)
+
+over the unclicked displays d, up to the clicks' thetas, which a pair's samples share. Wanted is the
+sum over biases of the shares that the samples have under each,
+
+.. math:: A_j = \sum_i \sigma_i(\log \tilde L) \frac{J_{ij}}{\sum_{j'} J_{ij'}}, \qquad
+          \log \tilde L_i = \sum_{qd} \log \frac1S \sum_j J_{ij},
+
+without holding more than one bias's J: the running sum is rescaled whenever a bias is more likely
+than all before it. Buckets of pairs are kept apart, as joining them would cost as much as the rest.
+"""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import gammaln
+
+from epiclick.beta import Beta
+from epiclick.estimators.estimator import Betas, Draws
+from epiclick.likelihood.pairs import Array, Bucket, PairBatch
+
+BLOCK = 3_000
+"""Pairs that share one generator, whatever the number of threads."""
+
+LEAST_LOG_THETA = -700.0
+"""Position bias in float64 ends below; so small a one, once clicked, has no weight anyway."""
+
+LEAST_PARAMETER = 1e-30
+"""Smaller ones would give logarithms beyond float32."""
+
+LEAST_GAMMA = np.float32(1e-10)
+"""Gamma(1) is drawn as an exponential, which in float32 is 0 once in 2**23 draws: its logarithm
+would be minus infinity. The least above 0 is some 1e-8."""
+
+
+def draw_position(
+    rng: np.random.Generator, betas: Betas, samples: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """log theta and log(1 - theta), each (samples, contexts) float64."""
+    return Beta(np.asarray(betas.alpha), np.asarray(betas.beta)).sample_logs(rng, samples)
+
+
+def draw_relevance(
+    rng: np.random.Generator, betas: Betas, samples: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """log zeta and log(1 - zeta), each (pairs, samples) float32.
+
+    Blocks of pairs are drawn side by side, each by a generator of its own. Their seeds come out of
+    `rng` rather than from `rng.spawn`, whose count of children is not part of a generator's saved
+    state: so a run that is resumed draws what it would have drawn.
+    """
+    alpha, beta = (
+        np.maximum(np.asarray(parameter), LEAST_PARAMETER).astype(np.float32)[:, None]
+        for parameter in (betas.alpha, betas.beta)
+    )
+    log_zeta = np.empty((len(alpha), samples), np.float32)
+    log_other = np.empty_like(log_zeta)
+    blocks = [slice(start, start + BLOCK) for start in range(0, len(alpha), BLOCK)]
+    seeds = rng.integers(2**63, size=len(blocks))
+
+    def fill(block: slice, seed: np.int64) -> None:
+        own = np.random.Generator(np.random.SFC64(int(seed)))
+        _fill(own, alpha[block], beta[block], log_zeta[block], log_other[block])
+
+    if len(blocks) > 1:
+        with ThreadPoolExecutor(min(len(blocks), os.cpu_count() or 1)) as threads:
+            list(threads.map(fill, blocks, seeds))
+    else:
+        list(map(fill, blocks, seeds))
+    return log_zeta, log_other
+
+
+def draw_joint(rng: np.random.Generator, relevance: Betas, position: Betas, samples: int) -> Draws:
+    """As many samples of position bias as of each pair's relevance."""
+    log_theta, log_rest = draw_position(rng, position, samples)
+    log_zeta, log_other = draw_relevance(rng, relevance, samples)
+    return Draws(log_theta, log_rest, log_zeta, log_other)
+
+
+def _fill(
+    rng: np.random.Generator,
+    alpha: np.ndarray,
+    beta: np.ndarray,
+    log_zeta: np.ndarray,
+    log_other: np.ndarray,
+) -> None:
+    r"""Draw the samples of one block into its arrays.
+
+    zeta = A / (A + B) with A ~ Gamma(alpha), B ~ Gamma(beta), and Gamma(a) = Gamma(a + 1) U^(1/a),
+    whose logarithm cannot underflow:
+
+    .. math:: \mathrm{logit}\,\zeta = \log\frac{A'}{B'} - \frac{E_1}{\alpha} + \frac{E_2}{\beta},
+              \quad A' \sim \Gamma(\alpha + 1),\ B' \sim \Gamma(\beta + 1),\ E \sim \mathrm{Exp}(1)
+
+    Arrays are reused, since new ones cost as much as what is computed in them.
+    """
+    shape, one = log_zeta.shape, np.float32(1)
+    logit = rng.standard_gamma(alpha + one, shape, dtype=np.float32)
+    other = rng.standard_gamma(beta + one, shape, dtype=np.float32)
+    for gamma in (logit, other):
+        np.maximum(gamma, LEAST_GAMMA, out=gamma)
+    logit /= other
+    np.log(logit, out=logit)
+    spare = rng.standard_exponential(dtype=np.float32, out=other)
+    spare /= alpha
+    logit -= spare
+    rng.standard_exponential(dtype=np.float32, out=spare)
+    spare /= beta
+    logit += spare
+    # log zeta = min(logit, 0) - log(1 + exp(-|logit|)), and log(1 - zeta) the same of -logit
+    np.abs(logit, out=spare)
+    np.negative(spare, out=spare)
+    np.exp(spare, out=spare)
+    np.log1p(spare, out=spare)
+    np.minimum(logit, 0, out=log_zeta)
+    log_zeta -= spare
+    np.negative(logit, out=logit)
+    np.minimum(logit, 0, out=log_other)
+    log_other -= spare
+
+
+def weighted_log_density(
+    betas: Betas, log_x: Array, log_rest: Array, weights: jax.Array
+) -> jax.Array:
+    r"""Weighted sum of the log-densities of each Beta's samples: (betas,) float64.
+
+    .. math:: \sum_j w_j \log p(x_j \mid \alpha, \beta) = (\alpha - 1) \sum_j w_j \log x_j
+              + (\beta - 1) \sum_j w_j \log(1 - x_j) - \log B(\alpha, \beta) \sum_j w_j
+
+    Its gradient for alpha and beta is the weighted sum of scores. Sums over samples come first, so
+    that nothing but two numbers a Beta is differentiated.
+
+    Args:
+        betas: (betas,).
+        log_x: (betas, samples) logarithms of the samples.
+        log_rest: (betas, samples) logarithms of 1 - the samples.
+        weights: (betas, samples), or (samples,) if the same for all.
+    """
+    total, of_x, of_rest = (
+        jax.lax.stop_gradient(each).sum(axis=-1, dtype=jnp.float64)
+        for each in (weights, weights * log_x, weights * log_rest)
+    )
+    alpha, beta = betas.alpha, betas.beta
+    log_beta_function = gammaln(alpha) + gammaln(beta) - gammaln(alpha + beta)
+    return (alpha - 1) * of_x + (beta - 1) * of_rest - log_beta_function * total
+
+
+def leave_one_out(weights: jax.Array) -> jax.Array:
+    r"""Each weight minus the mean of the others along the last axis (paper, section 4.1).
+
+    .. math:: w_i - \frac{1}{S - 1} \sum_{j \ne i} w_j
+
+    The mean of the others does not depend on sample i, whose score has mean 0: it takes variance
+    away and no more. This holds for weights of score functions alone.
+    """
+    others = weights.sum(axis=-1, keepdims=True) - weights
+    return weights - others / (weights.shape[-1] - 1)
+
+
+SMALLEST_UNSEEN = 1e-37
+"""Sums in float32 below this are replaced by their larger part."""
+
+
+def joint_log_likelihoods(batch: PairBatch, draws: Draws) -> jax.Array:
+    r"""Log-likelihood of the batch at each joint sample of bias and relevance: (samples,) float64.
+
+    .. math:: \log \tilde L^{(i)} = \sum_{qd} \sum_k M_k \log(\theta_k^{(i)} \zeta_{qd}^{(i)})
+              + W_k \log(1 - \theta_k^{(i)} \zeta_{qd}^{(i)})
+
+    Binomial coefficients are left out. A pair that counts twice does so with the same sample.
+    """
+    log_zeta, log_other = draws.relevance  # (pairs, samples)
+    attracted = batch.total_clicks.astype(jnp.float32)[:, None] * log_zeta
+    if batch.has_slots:
+        by_bucket = zip(
+            batch.by_pair(log_zeta), batch.by_pair(log_other), batch.buckets, strict=True
+        )
+        unclicked = jnp.concatenate(
+            [
+                log_unclicked(zeta, other, draws.log_rest, bucket.unclicked, bucket.slots)
+                for zeta, other, bucket in by_bucket
+            ]
+        )
+    else:
+        unclicked = log_unclicked(log_zeta, log_other, draws.log_rest, batch.unclicked)
+    by_context = batch.clicks_by_context(draws.log_theta.shape[1])
+    examined = jnp.dot(draws.log_theta, by_context)  # (samples,)
+    return examined + jnp.dot(batch.weight, (attracted + unclicked).astype(jnp.float64))
+
+
+def joint_scores(
+    relevance: Betas, position: Betas, batch: PairBatch, draws: Draws, weights: jax.Array
+) -> jax.Array:
+    r"""Surrogate of the paper's score-function gradient (sections 4.1 and 5.3); a scalar.
+
+    .. math:: \sum_i w_i \big(\log p(\zeta^{(i)}) + \log p(\theta^{(i)})\big)
+
+    Args:
+        relevance: (pairs,) Betas.
+        position: (contexts,) Betas.
+        batch: counts of the pairs.
+        draws: joint samples.
+        weights: (samples,) float64.
+    """
+    of_pairs = weighted_log_density(relevance, *draws.relevance, weights)
+    of_contexts = weighted_log_density(position, draws.log_theta.T, draws.log_rest.T, weights)
+    return jnp.dot(batch.weight, of_pairs) + of_contexts.sum()
+
+
+def log_unclicked(
+    log_zeta: Array,
+    log_other: Array,
+    log_rest: Array,
+    unclicked: Array,
+    slots: Array | None = None,
+) -> jax.Array:
+    r"""Log-probability of the displays without a click at each sample: (pairs, samples) float32.
+
+    .. math:: \sum_k W_k \log(1 - \theta_k \zeta), \qquad
+              1 - \theta_k \zeta = (1 - \zeta) + (1 - \theta_k) \zeta
+
+    One logarithm a context and sample. Where both parts leave the range of float32, the larger one
+    stands for the sum, which is then at most log 2 more.
+
+    Args:
+        log_zeta: (pairs, samples) float32.
+        log_other: (pairs, samples) float32, of 1 - relevance.
+        log_rest: (samples or 1, contexts) float64, of 1 - position bias.
+        unclicked: (pairs, contexts), or (pairs, slots).
+        slots: (pairs, slots) contexts of the counts, where they are not of all contexts.
+    """
+    zeta, other = jnp.exp(log_zeta), jnp.exp(log_other)
+    count = unclicked.astype(jnp.float32)
+    total = jnp.zeros_like(log_zeta)
+    for k in range(unclicked.shape[1]):
+        # (samples,) of a context, (pairs, samples) of a slot
+        own = log_rest[:, k] if slots is None else log_rest.T[slots[:, k]]
+        rest = jnp.exp(own).astype(jnp.float32)
+        larger = jnp.maximum(log_other, own.astype(jnp.float32) + log_zeta)
+        unseen = other + rest * zeta
+        log_unseen = jnp.where(unseen > SMALLEST_UNSEEN, jnp.log(unseen), larger)
+        total = total + count[:, k, None] * log_unseen
+    return total
+
+
+SMALLEST_WEIGHT = 1e-30
+"""Sums of products in float32 below this are not trusted."""
+
+
+class Likelihoods(NamedTuple):
+    """J of every sample of a bucket's pairs under one bias.
+
+    Attributes:
+        scaled: (pairs, samples) float32, J up to a factor of each pair.
+        log_scale: (pairs, 1) float32, logarithm of that factor.
+        total: (pairs, 1) float32, sum of `scaled` over samples.
+    """
+
+    scaled: jax.Array
+    log_scale: jax.Array
+    total: jax.Array
+
+
+Likelihood: TypeAlias = Callable[[jax.Array], Likelihoods]
+"""From a bias, given as log(1 - theta) (contexts,), to J of a bucket."""
+
+State: TypeAlias = tuple[jax.Array, jax.Array, tuple[jax.Array, ...], jax.Array]
+Bias: TypeAlias = tuple[jax.Array, jax.Array]
+
+
+@jax.jit
+def sampled_weights(batch: PairBatch, draws: Draws) -> tuple[jax.Array, jax.Array]:
+    """Log-likelihood under each bias, (biases,) float64, and A, (pairs, samples) float32.
+
+    Products of float32 are several times faster than sums of logarithms; should those of a pair
+    leave its range, all is done again in logarithms.
+    """
+    log_likelihoods, weights, smallest = _accumulate(batch, draws, _products)
+    return jax.lax.cond(
+        smallest > SMALLEST_WEIGHT,
+        lambda: (log_likelihoods, weights),
+        lambda: _accumulate(batch, draws, _exponentials)[:2],
+    )
+
+
+def _accumulate(
+    batch: PairBatch, draws: Draws, way: Callable[[Bucket, Array, Array], Likelihood]
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """The sum over biases, and the smallest total of any pair under any bias."""
+    logs = draws.relevance  # (pairs, samples)
+    samples = logs[0].shape[1]
+    clicks = jnp.dot(batch.weight, batch.clicks)  # (contexts,)
+    pair_weights, likelihoods = [], []
+    start = 0
+    for bucket in batch.buckets:
+        own = slice(start, start := start + len(bucket.clicks))
+        pair_weights.append(batch.weight[own])
+        likelihoods.append(way(bucket, logs[0][own], logs[1][own]))
+
+    def add(state: State, bias: Bias) -> tuple[State, jax.Array]:
+        most, share, weights, smallest = state
+        log_theta, log_rest = bias
+        buckets = [likelihood(log_rest) for likelihood in likelihoods]
+        log_likelihood = jnp.dot(clicks, log_theta)
+        for bucket, weight in zip(buckets, pair_weights, strict=True):
+            log_mean = (bucket.log_scale + jnp.log(bucket.total / samples))[:, 0]
+            log_likelihood += jnp.dot(weight, log_mean.astype(jnp.float64))
+            smallest = jnp.minimum(smallest, bucket.total.min())
+        now_most = jnp.maximum(most, log_likelihood)
+        shrink, own = jnp.exp(most - now_most), jnp.exp(log_likelihood - now_most)
+        weights = tuple(
+            weight * shrink.astype(jnp.float32)
+            + bucket.scaled * (own.astype(jnp.float32) / bucket.total)
+            for weight, bucket in zip(weights, buckets, strict=True)
+        )
+        return (now_most, share * shrink + own, weights, smallest), log_likelihood
+
+    state: State = (
+        jnp.array(-jnp.inf, jnp.float64),
+        jnp.array(0, jnp.float64),
+        tuple(jnp.zeros((len(weight), samples), jnp.float32) for weight in pair_weights),
+        jnp.array(jnp.inf, jnp.float32),
+    )
+    biases = (jnp.asarray(draws.log_theta), jnp.asarray(draws.log_rest))
+    (_, share, weights, smallest), log_likelihoods = jax.lax.scan(add, state, biases)
+    return log_likelihoods, jnp.concatenate(weights) / share.astype(jnp.float32), smallest
+
+
+def _products(bucket: Bucket, log_zeta: Array, log_other: Array) -> Likelihood:
+    """J as a product over displays, with what no bias changes computed once."""
+    order = bucket.order
+    if order is None:  # so many displays leave the range of any product
+        return _exponentials(bucket, log_zeta, log_other)
+    log_attracted = _clicks(bucket) * log_zeta
+    log_scale = log_attracted.max(axis=1, keepdims=True)
+    attracted = jnp.exp(log_attracted - log_scale)
+    zeta, other = jnp.exp(log_zeta), jnp.exp(log_other)
+
+    def likelihood(log_rest: jax.Array) -> Likelihoods:
+        # a display that is missing, a -1 in `order`, counts as one that nobody looks at
+        rest = jnp.append(jnp.exp(log_rest).astype(jnp.float32), 1)
+        scaled = attracted
+        for display in order.T:
+            scaled = scaled * (other + rest[display][:, None] * zeta)
+        return Likelihoods(scaled, log_scale, scaled.sum(axis=1, keepdims=True))
+
+    return likelihood
+
+
+def _exponentials(bucket: Bucket, log_zeta: Array, log_other: Array) -> Likelihood:
+    """J as the exponential of a sum of logarithms, relative to the largest of each pair."""
+    log_attracted = _clicks(bucket) * log_zeta
+
+    def likelihood(log_rest: jax.Array) -> Likelihoods:
+        unclicked = log_unclicked(
+            log_zeta, log_other, log_rest[None], bucket.unclicked, bucket.slots
+        )
+        logs = log_attracted + unclicked
+        log_scale = logs.max(axis=1, keepdims=True)
+        scaled = jnp.exp(logs - log_scale)
+        return Likelihoods(scaled, log_scale, scaled.sum(axis=1, keepdims=True))
+
+    return likelihood
+
+
+def _clicks(bucket: Bucket) -> jax.Array:
+    """Clicks of each pair: (pairs, 1) float32."""
+    return jnp.asarray(bucket.clicks).sum(axis=1, keepdims=True).astype(jnp.float32)

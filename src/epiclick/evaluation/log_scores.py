@@ -1,0 +1,189 @@
+r"""A model's scores on a log: overall, jointly, by queries seen in training, beside baselines.
+
+The probability of a single click depends on expectations alone; the joint probability of several
+also sees how sure a model is of them. With biases theta^(i), i = 1 ... S, drawn from the model:
+
+.. math:: \text{pair: } \sum_{qd} \log \frac1S \sum_i JJ_{qd}(\theta^{(i)}), \qquad
+          \text{whole: } \log \frac1S \sum_i \prod_{qd} JJ_{qd}(\theta^{(i)})
+
+The latter is the estimate that the paper publishes (its section 5.2). Binomial coefficients, the
+same for all models, are left out: the clicks are taken in the order in which they came.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.special import logsumexp
+
+from epiclick.batching.batches import Batches
+from epiclick.click_models.click_model import Emission
+from epiclick.data.arrays import is_among
+from epiclick.data.counts import ClickCounts
+from epiclick.data.page_weights import PageWeights
+from epiclick.diagnostics.checks import FitCheck, chi2_per_df
+from epiclick.evaluation.click_scores import BASELINES, ClickScores, kept_rates, score_clicks
+from epiclick.fitted.prediction import bias_at, click_probabilities, draw_bias, relevance_before
+from epiclick.fitted.state import FittedModel
+from epiclick.likelihood.pairs import PairBatch, pair_log_likelihoods
+from epiclick.processes import refuse_after_fork
+
+CHUNK = 32_768  # pairs at once
+
+
+@dataclass(frozen=True)
+class JointScores:
+    """Joint log-likelihoods of all pairs: `pair` summed over pairs, `whole` of all at once."""
+
+    pair: float
+    whole: float
+
+
+def joint_log_likelihood(
+    counts: ClickCounts,
+    emission: Emission,
+    alpha: np.ndarray,
+    beta: np.ndarray,
+    batches: Batches | None = None,
+) -> JointScores:
+    """Joint log-likelihoods of counts, relevance integrated out.
+
+    Args:
+        counts: displays and clicks.
+        emission: (samples, contexts) drawn from the model, or a single one.
+        alpha: (pairs,) first parameter of the Beta of relevance.
+        beta: (pairs,) second parameter.
+        batches: how the pairs are dealt, where several counts are to share compiled programs.
+    """
+    refuse_after_fork()
+    if batches is None:
+        batches = Batches(counts, CHUNK, affine=emission.is_affine)
+    by_sample = np.zeros(len(emission.attractive))
+    total = 0.0
+    with jax.enable_x64(True):
+        for pairs in batches.epoch():
+            batch = batches.assemble(pairs)
+            each = _weighted(emission, alpha[pairs], beta[pairs], batch)
+            pair, samples = map(np.asarray, each)
+            total += float(pair)
+            by_sample += samples
+    return JointScores(total, float(logsumexp(by_sample) - np.log(len(by_sample))))
+
+
+@jax.jit
+def _weighted(
+    emission: Emission, alpha: jax.Array, beta: jax.Array, batch: PairBatch
+) -> tuple[jax.Array, jax.Array]:
+    """Sum over pairs of log mean JJ, and of log JJ under each bias (samples,)."""
+    each = pair_log_likelihoods(emission, alpha, beta, batch)  # (samples, pairs)
+    mean = jax.nn.logsumexp(each, axis=0) - jnp.log(len(each))
+    return mean @ batch.weight, each @ batch.weight
+
+
+SAMPLES = 60  # position biases drawn where they are Betas, as in the paper
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Scores of one model on one log.
+
+    Attributes:
+        clicks: scores of the click probabilities.
+        joint: log-likelihood of the whole log at once, per display.
+        fit: whether clicks vary as a position-based model says.
+        by_queries: scores on the queries that were trained on ("train"), that stopped training
+            ("held-out") and that are new to the model ("new"), where there are any.
+        baselines: scores of simple rules learned from the training log.
+    """
+
+    clicks: ClickScores
+    joint: float
+    fit: FitCheck
+    by_queries: Mapping[str, ClickScores]
+    baselines: Mapping[str, ClickScores]
+
+    def to_dict(self) -> dict[str, Any]:
+        """A record for JSON."""
+        overall = self.clicks.to_dict()
+        overall["log_likelihood"]["whole"] = self.joint
+        return {
+            **overall,
+            "chi2_per_df": self.fit.ratio,
+            "by_queries": {name: scores.to_dict() for name, scores in self.by_queries.items()},
+            "baselines": {name: scores.to_dict() for name, scores in self.baselines.items()},
+        }
+
+
+def evaluate(
+    fitted: FittedModel,
+    counts: ClickCounts,
+    *,
+    pages: PageWeights | None = None,
+    train: ClickCounts | None = None,
+) -> Evaluation:
+    """Score a fitted model on a log.
+
+    Args:
+        fitted: the model.
+        counts: the log.
+        pages: weights of its entries on pages, for scores a page.
+        train: the log the model was trained on, from which baselines learn. Without it, those that
+            the model itself can tell are given.
+    """
+    probability = click_probabilities(fitted, counts)
+    joint = _joint(fitted, counts, probability)
+    pair = joint.pair / len(counts)
+    overall = score_clicks(counts, probability, pages, pair_log_likelihood=pair)
+    theta, _ = bias_at(fitted, counts.contexts)
+    return Evaluation(
+        clicks=overall,
+        joint=joint.whole / counts.total_displays,
+        fit=chi2_per_df(counts, theta),
+        by_queries={
+            # a model without features knows items by their clicks, held-out ones too: leave them
+            name: _part_scores(replace(fitted, items=None) if name == "held-out" else fitted, part)
+            for name, part in _by_queries(fitted, counts)
+        },
+        baselines=dict(_baselines(fitted, counts, pages, train)),
+    )
+
+
+def _part_scores(fitted: FittedModel, counts: ClickCounts) -> ClickScores:
+    probability = click_probabilities(fitted, counts)
+    pair = _joint(fitted, counts, probability).pair / len(counts)
+    return score_clicks(counts, probability, pair_log_likelihood=pair)
+
+
+def _joint(fitted: FittedModel, counts: ClickCounts, probability: np.ndarray) -> JointScores:
+    """Joint log-likelihoods; displays are independent for a model without uncertainty."""
+    if not fitted.relevance_head.has_uncertainty:
+        total = score_clicks(counts, probability).display_log_likelihood * counts.total_displays
+        return JointScores(total, total)
+    emission = Emission(*draw_bias(fitted, counts.contexts, SAMPLES))
+    return joint_log_likelihood(counts, emission, *relevance_before(fitted, counts))
+
+
+def _by_queries(fitted: FittedModel, counts: ClickCounts) -> Iterator[tuple[str, ClickCounts]]:
+    """The pairs of the log by what the model has seen of their queries."""
+    train, held_out = (
+        is_among("query_id", counts.query_id, queries)
+        for queries in (fitted.queries.train, fitted.queries.held_out)
+    )
+    seen = {"train": train, "held-out": held_out, "new": ~train & ~held_out}
+    for name, chosen in seen.items():
+        if chosen.any():
+            yield name, counts.subset(chosen)
+
+
+def _baselines(
+    fitted: FittedModel, counts: ClickCounts, pages: PageWeights | None, train: ClickCounts | None
+) -> Iterator[tuple[str, ClickScores]]:
+    if train is not None:
+        for name, rule in BASELINES.items():
+            yield name, score_clicks(counts, rule(train, counts), pages)
+        return
+    for name, rate in kept_rates(fitted, counts).items():
+        yield name, score_clicks(counts, rate, pages)

@@ -1,0 +1,257 @@
+"""A model's intervals against the known truth of a simulated world."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from scipy import special
+
+from epiclick.data.arrays import locate_rows
+from epiclick.data.checksums import reading
+from epiclick.data.counts import ClickCounts
+from epiclick.data.files import did_you_mean_path
+from epiclick.errors import InputError
+from epiclick.evaluation.item_chunks import Judged, item_chunks
+from epiclick.fitted.state import FittedModel
+from epiclick.fitted.tables import click_table
+from epiclick.simulate.users import USERS, examination_at, examination_table
+from epiclick.simulate.world_files import (
+    MEND,
+    RELEVANCE,
+    TRUTH,
+    position_bias_of,
+    read_truth_file,
+    users_of_world,
+    world_file,
+)
+
+FILES = (TRUTH, RELEVANCE)
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """What is true in a simulated world.
+
+    Attributes:
+        position_bias: (positions,) from position 1 on.
+        keys: query_id and doc_id of the items.
+        relevance: (items,) probability of a click if looked at.
+        users: how users click, as in `simulate`.
+    """
+
+    position_bias: np.ndarray
+    keys: pa.Table
+    relevance: np.ndarray
+    users: str = "pbm"
+
+    def bias_at(self, contexts: pa.Table) -> np.ndarray:
+        """(contexts,) true bias; NaN where the contexts are not those of this world."""
+        return examination_at(examination_table(self.users, self.position_bias), contexts)
+
+    def click_chances(
+        self, page: np.ndarray, position: np.ndarray, relevance: np.ndarray
+    ) -> np.ndarray:
+        """True probability of a click at each slot of some pages, whatever happens above it.
+
+        Positions below the last of this world are looked at as that one is.
+
+        Args:
+            page: (slots,) number of each slot's page: 0, 1, ...
+            position: (slots,) from 1.
+            relevance: (slots,) of the item.
+        """
+        below = max(int(position.max()) - len(self.position_bias), 0)
+        theta = np.append(self.position_bias, np.repeat(self.position_bias[-1:], below))
+        pages = np.zeros((int(page.max()) + 1, len(theta)))  # nobody clicks where nothing is
+        pages[page, position - 1] = relevance
+        return USERS[self.users].probability(pages, theta)[page, position - 1]
+
+    def relevance_of(self, query_id: pa.Array, doc_id: pa.Array) -> np.ndarray:
+        """(pairs,) true relevance; NaN for pairs that are not in this world."""
+        row = locate_rows(
+            {"query_id": query_id, "doc_id": doc_id},
+            {name: self.keys[name] for name in ("query_id", "doc_id")},
+        )
+        return np.where(row >= 0, self.relevance[row], np.nan)
+
+
+def read_truth(folder: str | Path) -> Truth:
+    """The truth in a folder that `epiclick simulate` wrote."""
+    folder = Path(folder)
+    missing = [name for name in FILES if not (folder / name).is_file()]
+    if not folder.exists():
+        near = did_you_mean_path(folder)
+        raise InputError(
+            f"--truth {folder} is not there{near}. Give the folder that `epiclick simulate --out` "
+            "wrote"
+        )
+    if missing:
+        raise InputError(
+            f"--truth {folder} is no simulated world: it has no {' and no '.join(missing)}. Give "
+            "the folder that `epiclick simulate --out` wrote"
+        )
+    truth = read_truth_file(folder)
+    with world_file(folder, truth, RELEVANCE) as path:
+        table = pq.read_table(path, columns=["query_id", "doc_id", "relevance"], partitioning=None)
+        relevance = table["relevance"].to_numpy().astype(float)
+    with reading(folder / TRUTH, MEND):
+        bias, users = position_bias_of(truth), users_of_world(truth)
+    return Truth(bias, table.select(["query_id", "doc_id"]), relevance, users)
+
+
+CURVE_LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+
+
+@dataclass(frozen=True)
+class ItemCoverage:
+    """Of items whose true relevance is known.
+
+    Attributes:
+        items: how many.
+        held: how many intervals of the model's level hold it.
+        curve: level -> share of intervals of that level that hold it, by Betas of the same mean
+            and variance; empty for points of an ensemble, which has none.
+        error: mean distance of the expected relevance from the true one.
+    """
+
+    items: int
+    held: int
+    curve: tuple[tuple[float, float], ...]
+    error: float
+
+
+class CoverageCount:
+    """Counts while items pass by."""
+
+    def __init__(self, truth: Truth, scale: float) -> None:
+        """Truth, and what it is multiplied by: the bias at the position relevance is meant for."""
+        self.truth, self.scale = truth, scale
+        self.items = self.held = 0
+        self.inside = np.zeros(len(CURVE_LEVELS), np.int64)
+        self.error = 0.0
+        self.has_betas = True
+
+    @classmethod
+    def of(cls, fitted: FittedModel, truth: Truth | None) -> "CoverageCount | None":
+        """A count for a world's truth; None without one, or where the model's scale is free."""
+        if truth is None or fitted.anchor is None:
+            return None
+        scale = float(truth.bias_at(fitted.contexts)[fitted.anchor])
+        return None if np.isnan(scale) else cls(truth, scale)
+
+    def add(self, part: Judged) -> None:
+        """Hold the intervals of some items against the truth; a point has none to hold."""
+        if np.isnan(part.low).any():
+            return
+        truth = self.scale * self.truth.relevance_of(part.query_id, part.doc_id)
+        known = ~np.isnan(truth)
+        truth = truth[known]
+        self.items += len(truth)
+        self.held += int(np.sum((part.low[known] <= truth) & (truth <= part.high[known])))
+        self.error += float(np.abs(part.mean[known] - truth).sum())
+        alpha, beta = part.alpha[known], part.beta[known]
+        self.has_betas = self.has_betas and not np.isnan(alpha).any()
+        # a central interval holds what lies less than half its level from the middle
+        distance = np.abs(2 * special.betainc(alpha, beta, truth) - 1)
+        self.inside += np.array([int(np.sum(distance <= level)) for level in CURVE_LEVELS])
+
+    def found(self) -> ItemCoverage | None:
+        """What was counted; None if no item's truth is known."""
+        if not self.items:
+            return None
+        shares = zip(CURVE_LEVELS, (self.inside / self.items).tolist(), strict=True)
+        curve = tuple(shares) if self.has_betas else ()
+        return ItemCoverage(self.items, self.held, curve, self.error / self.items)
+
+
+LEVELS = (0.5, 0.9)
+"""Probabilities of the intervals that are held against the truth."""
+
+MANY = 30
+"""Values from which on a share says more than a number."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """True values of one kind, and how many of them lie in their intervals.
+
+    Attributes:
+        quantity: "position_bias", relative to the reference, or "relevance".
+        level: probability that the intervals promise.
+        values: how many there are.
+        held: how many of them the intervals hold.
+    """
+
+    quantity: str
+    level: float
+    values: int
+    held: int
+
+    @property
+    def share(self) -> float:
+        """Of the values that are held."""
+        return self.held / self.values
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {**asdict(self), "share": self.share}
+
+
+def held(
+    fitted: FittedModel, counts: ClickCounts, truth: Truth, levels: Sequence[float] = LEVELS
+) -> tuple[Held, ...]:
+    """Hold intervals of position bias, and of the relevance of a log's items, against the truth.
+
+    Items are judged by their own clicks in the log, and by their features if the model has any.
+    """
+    found = [each for level in levels if (each := _held_biases(fitted, truth, level))]
+    for level in levels:
+        count = CoverageCount.of(fitted, truth)
+        if count is None:
+            continue
+        for part in item_chunks(fitted, counts, counts.features, level):
+            count.add(part)
+        if items := count.found():
+            found.append(Held("relevance", level, items.items, items.held))
+    if not found:
+        raise InputError(
+            "--truth: the model has no intervals to hold it, or nothing in the log is of that "
+            "world; give the world that the log comes from, and an epistemic model with an anchor"
+        )
+    return tuple(found)
+
+
+def _held_biases(fitted: FittedModel, truth: Truth, level: float) -> Held | None:
+    """Of the contexts but the reference; None where nothing is known, or nothing can be held."""
+    table = click_table(fitted, level)
+    low, high = (table[f"relative_{end}"].to_numpy(float) for end in ("low", "high"))
+    true = truth.bias_at(fitted.contexts)
+    true = true / true[fitted.anchor or 0]
+    known = ~np.isnan(true) & ~np.isnan(low) & (low < high)
+    if not known.any():
+        return None
+    inside = (low <= true) & (true <= high) & known
+    return Held("position_bias", level, int(known.sum()), int(inside.sum()))
+
+
+def words(found: Sequence[Held]) -> str:
+    """The same in sentences."""
+    told = []
+    for quantity, called in (
+        ("position_bias", "true position biases"),
+        ("relevance", "true relevances"),
+    ):
+        of = [each for each in found if each.quantity == quantity]
+        parts = [f"{each.level:.0%} intervals hold {_count(each)}" for each in of]
+        if parts:
+            told.append(f"Of {of[0].values:,} {called}, {' and '.join(parts)}.")
+    return " ".join(told)
+
+
+def _count(each: Held) -> str:
+    """A number where values are few, a share where they are many."""
+    return f"{each.held}" if each.values < MANY else f"{each.share:.1%}"

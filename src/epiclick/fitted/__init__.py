@@ -1,0 +1,1 @@
+"""Fitted models: what they keep, predict, show and store; no jax."""

@@ -1,0 +1,311 @@
+"""Predictions of a fitted model, with numpy and scipy alone."""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from epiclick.beta import Beta
+from epiclick.data.arrays import locate_rows
+from epiclick.data.counts import ClickCounts
+from epiclick.data.features import FeatureTable
+from epiclick.errors import InputError, InputWarning, Problem, did_you_mean
+from epiclick.fitted.parameters import Parameters, parameter_draws
+from epiclick.fitted.state import FittedModel, Items, given_of, history_of
+from epiclick.relevance.heads import exposure
+from epiclick.relevance.network import Layers, given_to_last
+
+
+def networks_of(draws: Sequence[Parameters]) -> list[Layers]:
+    """The draws' networks, in their order; only one where all draws have the same."""
+    first = draws[0].layers
+    if all(draw.layers is first for draw in draws):
+        return [first]
+    return [draw.layers for draw in draws]
+
+
+def relevance_by(
+    fitted: FittedModel, networks: Sequence[Layers], x: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """alpha and beta by every network, (networks, pairs) each, of inputs (pairs, features).
+
+    A pointwise model gives relevance and 1 - relevance.
+    """
+    raw = _outputs(networks, x)
+    return fitted.relevance_head.of_outputs(raw, np, smooth=fitted.parameters.smooth)
+
+
+def _outputs(networks: Sequence[Layers], x: np.ndarray) -> np.ndarray:
+    """(networks, pairs, outputs) float64; a body that networks share is run once."""
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for i, layers in enumerate(networks):
+        body = tuple(id(array) for layer in layers[:-1] for array in layer)
+        groups.setdefault(body, []).append(i)
+    outputs = np.empty((len(networks), len(x), len(networks[0][-1][1])))
+    for group in groups.values():
+        first = networks[group[0]]
+        inputs = np.concatenate(given_to_last(first[:-1], x, len(first[-1][0])), axis=-1)
+        weight, bias = (
+            np.concatenate([networks[i][-1][part] for i in group], axis=-1) for part in (0, 1)
+        )
+        both = (inputs @ weight + bias).reshape(len(x), len(group), -1)
+        outputs[group] = both.swapaxes(0, 1)
+    return outputs
+
+
+def bias_by(
+    fitted: FittedModel, draws: Sequence[Parameters], index: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Bias and 1 minus it by every draw, (draws, contexts) each.
+
+    Args:
+        fitted: the model.
+        draws: of its parameters.
+        index: (contexts,) of the model's contexts; -1 takes the mean of those it knows.
+    """
+    theta, rest = (np.empty((len(draws), len(index))) for _ in range(2))
+    for j, draw in enumerate(draws):
+        known = draw.position.emission(fitted.clicks, fitted.anchor, np)
+        for into, values in zip((theta, rest), known[:2], strict=True):
+            into[j] = np.where(index < 0, values.mean(), values[index])
+    return theta, rest
+
+
+CHUNK = 131_072  # pairs at once
+
+
+def bias_betas(fitted: FittedModel) -> Beta | None:
+    """The Beta of each context's bias; None where bias is a point."""
+    betas = fitted.parameters.position.betas(np)
+    return None if betas is None else Beta(*betas)
+
+
+def mean_bias(fitted: FittedModel) -> tuple[np.ndarray, np.ndarray]:
+    """Expected bias and 1 minus it, (contexts,) each."""
+    emission = fitted.parameters.position.emission(fitted.clicks, fitted.anchor, np)
+    return emission.attractive, emission.attractive_rest
+
+
+def contexts_of(fitted: FittedModel, contexts: pa.Table, *, warn: bool = True) -> np.ndarray:
+    """Index of each context among the model's; -1 for unknown ones, named in a warning."""
+    index = _located(fitted, contexts, fitted.contexts)
+    if warn and np.any(index < 0):
+        rows = contexts.take(np.flatnonzero(index < 0)).to_pylist()
+        named = "; ".join(", ".join(f"{k} {v}" for k, v in row.items()) for row in rows[:5])
+        more = f" and {len(rows) - 5} more" if len(rows) > 5 else ""
+        warnings.warn(
+            f"the model has no position bias for {named}{more}: the mean bias of the contexts it "
+            "knows is used there",
+            InputWarning,
+            stacklevel=3,
+        )
+    return index
+
+
+def given_contexts_of(fitted: FittedModel, given: pa.Table) -> np.ndarray:
+    """Index of each given context among the model's given ones; -1 for unknown ones."""
+    return _located(fitted, given, given_of(fitted)[0])
+
+
+def _located(fitted: FittedModel, contexts: pa.Table, known: pa.Table) -> np.ndarray:
+    names = known.column_names
+    if contexts.column_names != names:
+        history = history_of(fitted)
+        how = f"--context {','.join(name for name in names if name not in history)}"
+        how += f" --click-model {fitted.options.click_model}" if history else ""
+        raise InputError(
+            f"the model knows contexts by {', '.join(names)}, but the log was counted by "
+            f"{', '.join(contexts.column_names)}; count it with {how}"
+        )
+    return locate_rows(
+        {name: contexts[name] for name in names}, {name: known[name] for name in names}
+    )
+
+
+def bias_at(fitted: FittedModel, contexts: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+    """Expected bias and 1 minus it in each of the given contexts, (contexts,) each."""
+    theta, rest = mean_bias(fitted)
+    index = contexts_of(fitted, contexts)
+    unknown = index < 0
+    return np.where(unknown, theta.mean(), theta[index]), np.where(
+        unknown, rest.mean(), rest[index]
+    )
+
+
+def draw_bias(
+    fitted: FittedModel, contexts: pa.Table, samples: int, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Biases drawn from the model and 1 minus them, (samples, contexts); one if it has no Betas."""
+    betas = bias_betas(fitted)
+    if betas is None:
+        theta, rest = bias_at(fitted, contexts)
+        return theta[None], rest[None]
+    logs = betas.sample_logs(np.random.default_rng(seed), samples)
+    # a bias of 0 would have no logarithm
+    drawn = (np.exp(np.maximum(part, -700.0)) for part in logs)
+    index = contexts_of(fitted, contexts, warn=False)
+    theta, rest = (
+        np.where(index < 0, part.mean(axis=1, keepdims=True), part[:, index]) for part in drawn
+    )
+    return theta, rest
+
+
+def columns_of(fitted: FittedModel, features: FeatureTable) -> np.ndarray | None:
+    """Columns of the features in the model's order; None if they are in it already."""
+    assert fitted.features is not None
+    wanted, given = fitted.features.names, features.names
+    if given == wanted:
+        return None
+    missing = [name for name in wanted if name not in given]
+    extra = [name for name in given if name not in wanted]
+    if missing:
+        shown = [f"'{name}'{did_you_mean(name, extra)}" for name in missing[:3]]
+        problem = Problem(
+            f"the model was trained on {len(wanted)} features, and of these are missing",
+            len(missing),
+            "feature",
+            shown,
+            f"The table has {len(given)} features. Give those the model was trained on, under the "
+            "same names.",
+        )
+        raise InputError.of("features", [problem])
+    if extra:
+        warnings.warn(
+            f"features that the model does not know are left out: {', '.join(extra[:5])}"
+            + (f" and {len(extra) - 5} more" if len(extra) > 5 else ""),
+            InputWarning,
+            stacklevel=3,
+        )
+    place = {name: i for i, name in enumerate(given)}
+    return np.array([place[name] for name in wanted])
+
+
+def relevance_of_rows(
+    fitted: FittedModel, networks: Sequence[Layers], features: FeatureTable, rows: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """alpha and beta by every network, (networks, rows) each, of chunk after chunk of feature rows.
+
+    A pointwise model gives relevance and 1 - relevance.
+    """
+    assert fitted.features is not None
+    columns = columns_of(fitted, features)
+    for start in range(0, len(rows), CHUNK):
+        raw = features.rows(rows[start : start + CHUNK])
+        x = fitted.features.scaler.transform(raw if columns is None else raw[:, columns])
+        yield relevance_by(fitted, networks, x)
+
+
+def relevance_of(fitted: FittedModel, counts: ClickCounts) -> tuple[np.ndarray, np.ndarray]:
+    """alpha and beta of the pairs of counts by the model's own parameters, (pairs,) each."""
+    alpha, beta = relevance_of_pairs(fitted, [fitted.parameters.layers], counts)
+    return alpha[0], beta[0]
+
+
+def relevance_of_pairs(
+    fitted: FittedModel, networks: Sequence[Layers], counts: ClickCounts
+) -> tuple[np.ndarray, np.ndarray]:
+    """alpha and beta of pairs before their own clicks by every network, (networks, pairs) each.
+
+    A pointwise model gives relevance and 1 - relevance. A model without features judges by where
+    the pairs were shown.
+    """
+    if fitted.features is None:
+        return _relevance_by_exposure(fitted, networks, counts)
+    if counts.features is None or counts.feature_row is None:
+        raise InputError(
+            "the model was trained with features, and the log comes without; give them with "
+            "--features (in Python: read_log(..., features=...))"
+        )
+    parts = list(relevance_of_rows(fitted, networks, counts.features, counts.feature_row))
+    if not parts:
+        return np.empty((len(networks), 0)), np.empty((len(networks), 0))
+    first, second = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
+    return first, second
+
+
+def _relevance_by_exposure(
+    fitted: FittedModel, networks: Sequence[Layers], counts: ClickCounts
+) -> tuple[np.ndarray, np.ndarray]:
+    counts = counts.by_given()
+    known, size = given_contexts_of(fitted, counts.contexts), len(given_of(fitted)[0])
+    alpha, beta = (np.empty((len(networks), len(counts))) for _ in range(2))
+    for start in range(0, len(counts), CHUNK):
+        pairs = np.arange(start, min(start + CHUNK, len(counts)))
+        displays = np.zeros((len(pairs), size))
+        displays[:, known[known >= 0]] = counts.dense(pairs)[0][:, known >= 0]
+        alpha[:, pairs], beta[:, pairs] = relevance_by(fitted, networks, exposure(displays))
+    return alpha, beta
+
+
+def relevance_before(fitted: FittedModel, counts: ClickCounts) -> tuple[np.ndarray, np.ndarray]:
+    """alpha and beta of the pairs of counts, given the clicks of training only, (pairs,) each.
+
+    A model without features knows the pairs of its log by their clicks there, and all others alike.
+    """
+    one, other = relevance_of(fitted, counts)
+    if fitted.items is not None:
+        row = _known_items(fitted.items, counts)
+        one = np.where(row >= 0, fitted.items.alpha[row], one)
+        other = np.where(row >= 0, fitted.items.beta[row], other)
+    return one, other
+
+
+def _known_items(items: Items, counts: ClickCounts) -> np.ndarray:
+    """(pairs,) row of each pair among the items of the training log, -1 for others."""
+    return locate_rows(
+        {"query_id": counts.query_id, "doc_id": counts.doc_id},
+        {"query_id": items.query_id, "doc_id": items.doc_id},
+    )
+
+
+def click_probabilities(fitted: FittedModel, counts: ClickCounts) -> np.ndarray:
+    """Probability of a click at each entry of the counts, E[theta zeta]; (entries,).
+
+    Over draws of the parameters jointly, as what raises theta in them lowers zeta. For items known
+    by their clicks in training it is E[theta] E[zeta].
+    """
+    draws = parameter_draws(fitted)
+    networks = networks_of(draws)
+    if len(networks) == 1:
+        theta, _ = bias_at(fitted, counts.contexts)
+        alpha, beta = relevance_before(fitted, counts)
+        return theta[counts.context] * (alpha / (alpha + beta))[counts.pair]
+    theta, _ = bias_by(fitted, draws, contexts_of(fitted, counts.contexts))
+    chance = np.empty(len(counts.pair))
+    for start, stop, part in chunks_of(counts, CHUNK):
+        alpha, beta = relevance_of_pairs(fitted, networks, part)
+        mean = alpha / (alpha + beta)
+        chance[start:stop] = sum(
+            theta[j, part.context] * mean[j, part.pair] for j in range(len(draws))
+        )
+    chance /= len(draws)
+    if fitted.items is not None:
+        items, row = fitted.items, _known_items(fitted.items, counts)[counts.pair]
+        mean = (items.alpha / (items.alpha + items.beta))[row]
+        chance = np.where(row >= 0, theta.mean(axis=0)[counts.context] * mean, chance)
+    return chance
+
+
+def chunks_of(counts: ClickCounts, size: int) -> Iterator[tuple[int, int, ClickCounts]]:
+    """The counts some pairs at a time, each with where its entries begin and end."""
+    for first in range(0, max(len(counts), 1), size):
+        last = min(first + size, len(counts))
+        start, stop = (int(i) for i in np.searchsorted(counts.pair, [first, last]))
+        yield (
+            start,
+            stop,
+            replace(
+                counts,
+                query_id=counts.query_id.slice(first, last - first),
+                doc_id=counts.doc_id.slice(first, last - first),
+                pair=counts.pair[start:stop] - first,
+                context=counts.context[start:stop],
+                displays=counts.displays[start:stop],
+                clicks=counts.clicks[start:stop],
+                part=None if counts.part is None else counts.part[start:stop],
+                pages=None,
+                feature_row=None if counts.feature_row is None else counts.feature_row[first:last],
+            ),
+        )

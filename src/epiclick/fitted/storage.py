@@ -1,0 +1,314 @@
+"""A fitted model as a folder: model.json holds its metadata, safetensors files its arrays.
+
+Reading executes nothing and opens only the files that a model may have.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from safetensors.numpy import load, save
+
+from epiclick.data import checksums, writing
+from epiclick.data.checksums import (
+    check_record,
+    from_json,
+    get,
+    listed,
+    read_checked,
+    stated,
+    to_json,
+)
+from epiclick.data.files import did_you_mean_path
+from epiclick.data.writing import FolderKind
+from epiclick.errors import InputError
+from epiclick.fitted.metadata import describe, rebuild, upgraded
+from epiclick.fitted.parameters import POSTERIOR_ARRAYS, Parameters, from_arrays, to_arrays
+from epiclick.fitted.state import ITEM_NUMBERS, FittedModel, Items, QuerySets
+from epiclick.fitted.validation import check_sound
+
+MEND = (
+    "Copy the whole folder again from where it was written, or remove it, then fit and save the "
+    "model again."
+)
+
+
+def reading(path: Path) -> AbstractContextManager[None]:
+    """Report which file of a model cannot be read."""
+    return checksums.reading(path, MEND)
+
+
+FORMAT = "epiclick model"
+SCHEMA_VERSION = 3
+"""Version 1 had neither a posterior nor members; of it, what means the same today is read.
+Up to version 2 all were position-based models, whose head follows from the class."""
+
+NOTE = "model.json"
+WEIGHTS, QUERIES, ITEMS, POSTERIOR, MEMBERS = (
+    f"{name}.safetensors" for name in ("weights", "queries", "items", "posterior", "members")
+)
+NEEDED, OPTIONAL = {WEIGHTS, QUERIES}, {ITEMS, POSTERIOR, MEMBERS}
+MODEL = FolderKind("model", NOTE, FORMAT)
+
+GIVE = "Give the folder that save or `epiclick fit --out` wrote."
+
+
+def sealed(note: Mapping[str, Any], contents: Mapping[str, bytes]) -> bytes:
+    """What model.json holds: the note, and what is to be known of the files beside it."""
+    return to_json(
+        {
+            "format": FORMAT,
+            "schema_version": SCHEMA_VERSION,
+            "epiclick_version": version("epiclick"),
+            **note,
+            "files": listed(contents),
+        }
+    )
+
+
+def read_note(folder: Path) -> dict[str, Any]:
+    """What model.json says, of any version; InputError if there is none or it is not ours."""
+    path = folder / NOTE
+    if not folder.exists():
+        raise InputError(f"there is no model {folder}{did_you_mean_path(folder)}. {GIVE}")
+    if not folder.is_dir():
+        raise InputError(f"{folder} is a file, and a model is a folder. {GIVE}")
+    if not path.is_file():
+        raise InputError(f"{folder} is not a model: it has no {NOTE}. {GIVE}")
+    with reading(path):
+        note = from_json(path.read_bytes())
+    if not isinstance(note, dict) or note.get("format") != FORMAT:
+        raise InputError(f"{folder} is not a model of epiclick: {path} says otherwise. {GIVE}")
+    return note
+
+
+def read_sealed_note(folder: Path) -> dict[str, Any]:
+    """The same, of a version that this release reads and as it was written."""
+    note = read_note(folder)
+    _check_version(note, folder)
+    with reading(folder / NOTE):
+        check_record(note)
+        # no others, such as one in another folder
+        names = get(note, "files", dict)
+        if set(names) - OPTIONAL != NEEDED:
+            raise ValueError(f"it lists the files {', '.join(names) or 'none'}"[:200])
+        for name in names:
+            stated(note, name)
+    return note
+
+
+def read_file(folder: Path, note: Mapping[str, Any], name: str) -> bytes:
+    """A file that the note lists, as it was written."""
+    path = folder / name
+    if not path.is_file():
+        raise InputError(f"the model {folder} lacks the file {name}. {MEND}")
+    with reading(path):
+        return read_checked(path, note)
+
+
+def _check_version(note: Mapping[str, Any], folder: Path) -> None:
+    with reading(folder / NOTE):
+        stored = get(note, "schema_version", int)
+        if stored < 1:
+            raise ValueError(f"there is no model version {stored}")
+    if stored > SCHEMA_VERSION:
+        raise InputError(
+            f"the model {folder} was written by epiclick {note.get('epiclick_version')!s:.40}, "
+            f"with model version {stored}; this epiclick reads up to {SCHEMA_VERSION}: upgrade"
+        )
+
+
+Arrays = dict[str, np.ndarray]
+
+
+def pack(fitted: FittedModel) -> dict[str, bytes]:
+    """All arrays of a model, by file."""
+    queries, items = fitted.queries, fitted.items
+    files = {
+        WEIGHTS: to_arrays(fitted.parameters),
+        QUERIES: _pack_ids("train", queries.train) | _pack_ids("held_out", queries.held_out),
+    }
+    if items is not None:
+        ids = _pack_ids("query_id", items.query_id) | _pack_ids("doc_id", items.doc_id)
+        files[ITEMS] = ids | {name: np.asarray(getattr(items, name)) for name in ITEM_NUMBERS}
+    if fitted.posterior is not None:
+        files[POSTERIOR] = {name: getattr(fitted.posterior, name) for name in POSTERIOR_ARRAYS}
+        if fitted.posterior.samples is not None:
+            files[POSTERIOR]["samples"] = fitted.posterior.samples
+    if fitted.members:
+        each = [to_arrays(member) for member in fitted.members]
+        files[MEMBERS] = {name: np.stack([arrays[name] for arrays in each]) for name in each[0]}
+    return {name: save(_contiguous(arrays)) for name, arrays in files.items()}
+
+
+def unpack_parameters(content: bytes) -> Parameters:
+    """Network and position lookup; raises one of MALFORMED where the file holds others."""
+    return _parameters(load(content))
+
+
+def unpack_members(content: bytes) -> tuple[Parameters, ...]:
+    """Networks and lookups, stacked in the file; raises as `unpack_parameters` does."""
+    arrays = load(content)
+    sizes = {array.shape[:1] for array in arrays.values()}
+    if len(sizes) != 1 or sizes & {(), (0,)}:
+        raise ValueError("its arrays are not those of as many members, one or more")
+    ((count,),) = sizes
+    return tuple(
+        _parameters({name: array[i] for name, array in arrays.items()}) for i in range(count)
+    )
+
+
+def unpack_posterior(content: bytes) -> Arrays:
+    """Arrays of a posterior by name; raises as `unpack_parameters` does."""
+    arrays = load(content)
+    known = {name: arrays.pop(name) for name in POSTERIOR_ARRAYS}
+    if "samples" in arrays:
+        known["samples"] = arrays.pop("samples")
+    _none_left(arrays)
+    return known
+
+
+def _parameters(arrays: Arrays) -> Parameters:
+    parameters = from_arrays(arrays)
+    if to_arrays(parameters).keys() != arrays.keys():
+        raise ValueError(f"it holds the arrays {', '.join(sorted(arrays))}")
+    return parameters
+
+
+def unpack_queries(content: bytes) -> QuerySets:
+    """Queries that were learned from and held out; raises as `unpack_parameters` does."""
+    arrays = load(content)
+    queries = QuerySets(_unpack_ids("train", arrays), _unpack_ids("held_out", arrays))
+    _none_left(arrays)
+    return queries
+
+
+def unpack_items(content: bytes) -> Items:
+    """Relevance of the training pairs; raises as `unpack_parameters` does."""
+    arrays = load(content)
+    ids = {name: _unpack_ids(name, arrays) for name in ("query_id", "doc_id")}
+    items = Items(**ids, **{name: arrays.pop(name) for name in ITEM_NUMBERS})
+    _none_left(arrays)
+    return items
+
+
+def _contiguous(arrays: Arrays) -> Arrays:
+    """Arrays in C order: safetensors writes memory as it lies, whatever the strides say."""
+    return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+
+
+def _none_left(arrays: Arrays) -> None:
+    if arrays:
+        raise ValueError(f"it holds the unknown arrays {', '.join(sorted(arrays))}")
+
+
+def _pack_ids(name: str, ids: pa.Array) -> Arrays:
+    """Ids as arrays: integers as they are, text as bytes and where each begins."""
+    if pa.types.is_integer(ids.type):
+        return {name: ids.cast(pa.int64()).to_numpy()}
+    ids = ids.cast(pa.large_string())
+    offsets, text = np.zeros(1, np.int64), np.zeros(0, np.uint8)
+    if len(ids):
+        _, begins, content = ids.buffers()
+        offsets = np.frombuffer(begins, np.int64)[ids.offset : ids.offset + len(ids) + 1]
+        text = np.frombuffer(content or b"", np.uint8)[offsets[0] : offsets[-1]]
+    return {f"{name}.bytes": text, f"{name}.offsets": offsets - offsets[0]}
+
+
+def _unpack_ids(name: str, arrays: Arrays) -> pa.Array:
+    """The ids that `_pack_ids` packed, taken out of the arrays."""
+    if name in arrays:
+        _expect(name, arrays[name], np.int64)
+        return pa.array(arrays.pop(name))
+    text, offsets = arrays.pop(f"{name}.bytes"), arrays.pop(f"{name}.offsets")
+    _expect(f"{name}.bytes", text, np.uint8)
+    _expect(f"{name}.offsets", offsets, np.int64)
+    ascending = len(offsets) and np.all(offsets[1:] >= offsets[:-1])
+    if not ascending or offsets[0] != 0 or offsets[-1] != len(text):
+        raise ValueError(f"{name}.offsets do not divide {name}.bytes")
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text)]
+    ids = pa.Array.from_buffers(pa.large_string(), len(offsets) - 1, buffers)
+    ids.validate(full=True)  # that the bytes are UTF-8
+    return ids
+
+
+def _expect(name: str, array: np.ndarray, dtype: type) -> None:
+    if array.dtype != dtype or array.ndim != 1:
+        raise ValueError(f"{name} is {array.dtype} of shape {array.shape}")
+
+
+StrPath = str | os.PathLike[str]
+Part = TypeVar("Part")
+
+
+def save_model(fitted: FittedModel, path: StrPath) -> None:
+    """Write a model to a folder, whole or not at all; a model that stands there is replaced.
+
+    All comes back as it was, but for lists in `settings` (as tuples), tuples, dates and NaN in
+    `training.checks` (as lists, text and None), a `pareto_k` of NaN (as None), and ids of other
+    integer or text types (as int64 and large_string).
+    """
+    check_replaceable(path)
+    check_sound(fitted, "the fitted model", "It is not saved.")
+    contents = pack(fitted)
+    contents[NOTE] = sealed(describe(fitted), contents)
+    with writing.replacing(path, MODEL) as aside:
+        for name, content in contents.items():
+            (aside / name).write_bytes(content)
+
+
+def load_model(path: StrPath) -> FittedModel:
+    """Read a model back; InputError where it is damaged, foreign or of a later version."""
+    folder = Path(path)
+    try:
+        note = read_sealed_note(folder)
+        parameters = _read_part(folder, note, WEIGHTS, unpack_parameters)
+        queries = _read_part(folder, note, QUERIES, unpack_queries)
+        items = _read_optional(folder, note, ITEMS, unpack_items)
+        posterior = _read_optional(folder, note, POSTERIOR, unpack_posterior)
+        members = _read_optional(folder, note, MEMBERS, unpack_members) or ()
+    except (OSError, MemoryError) as error:
+        why = getattr(error, "strerror", None) or str(error) or "not enough memory"
+        raise InputError(
+            f"the model {folder} cannot be read ({why}). Check its path, permissions and size."
+        ) from error
+    with reading(folder / NOTE):
+        fitted = rebuild(upgraded(note), parameters, queries, items, posterior, members)
+    check_sound(fitted, f"the model {folder}", MEND)
+    _check_confidence(fitted, note["schema_version"], folder)
+    return fitted
+
+
+def check_replaceable(path: StrPath) -> bool:
+    """Refuse a place where more than a model stands; whether one does."""
+    return writing.check_replaceable(path, MODEL)
+
+
+def _read_part(
+    folder: Path, note: Mapping[str, Any], name: str, unpack: Callable[[bytes], Part]
+) -> Part:
+    content = read_file(folder, note, name)
+    with reading(folder / name):
+        return unpack(content)
+
+
+def _read_optional(
+    folder: Path, note: Mapping[str, Any], name: str, unpack: Callable[[bytes], Part]
+) -> Part | None:
+    return _read_part(folder, note, name, unpack) if name in note["files"] else None
+
+
+def _check_confidence(fitted: FittedModel, version: int, folder: Path) -> None:
+    """Refuse a network whose second output meant another confidence; see `relevance.heads`."""
+    points = fitted.parameters.position.is_point
+    if version == 1 and points and fitted.relevance_head.has_uncertainty:
+        raise InputError(
+            f"the model {folder} is of model version 1, in which confidence of relevance was "
+            "another function of the network; its answers would be wrong here. Fit and save it "
+            "again."
+        )

@@ -1,0 +1,363 @@
+"""A fitted model's answers as tables: position bias, items, and items in order."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias, get_args
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from scipy import special, stats
+
+from epiclick.arguments import is_number, shown
+from epiclick.beta import Beta
+from epiclick.data.features import FeatureTable
+from epiclick.errors import InputError, did_you_mean
+from epiclick.fitted.parameters import (
+    Parameters,
+    parameter_draws,
+    position_betas,
+    without_uncertainty,
+)
+from epiclick.fitted.prediction import networks_of, relevance_of_rows
+from epiclick.fitted.state import BiasKind, FittedModel, Items, given_of
+from epiclick.relevance.average import beta_columns
+
+RATIO_DRAWS = 100_000
+AVERAGE_DRAWS = 10_000
+NODES = 64  # Gauss-Hermite
+
+Ends: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+"""mean, low, high, relative_low, relative_high, (contexts,) each."""
+
+
+def click_table(fitted: FittedModel, level: float, kind: BiasKind | None = None) -> pd.DataFrame:
+    """Context columns, mean, low, high, and the same relative to the anchor (or the first).
+
+    A bias at its bound (see `diagnostics.contraction`) has no interval: its ends are NaN.
+
+    Args:
+        fitted: the model.
+        level: probability that low to high holds.
+        kind: "robust": from the differences between queries, whatever the clicks do. "bayes": as if
+            clicks followed the model. "evidential": the Betas that the paper's estimators learn.
+            Unless told, the first of these that the model has.
+    """
+    mean, *ends = INTERVALS[_resolve(fitted, kind)](fitted, level)
+    low, high, relative_low, relative_high = (_unless_at_bound(fitted, each) for each in ends)
+    table = fitted.contexts.to_pandas()
+    table["mean"], table["low"], table["high"] = mean, low, high
+    table["relative"] = mean / mean[fitted.anchor or 0]
+    table["relative_low"], table["relative_high"] = relative_low, relative_high
+    return table
+
+
+def position_bias_table(
+    fitted: FittedModel, level: float, kind: BiasKind | None = None
+) -> pd.DataFrame:
+    """The same by given context: how much an item there is looked at on the pages of the log.
+
+    Where that depends on the history of a page, it is averaged over the displays of the training
+    log.
+    """
+    own = click_table(fitted, level, kind)
+    if not fitted.clicks.history:
+        return own
+    contexts, index = given_of(fitted)
+    displays = np.array(fitted.training.checks["by_context"]["displays"], float)
+    share = np.where(index == np.arange(len(contexts))[:, None], displays, 0)  # (given, contexts)
+    unshown = share.sum(axis=1) == 0
+    share[unshown] = (index == np.arange(len(contexts))[:, None])[unshown]
+    share /= share.sum(axis=1, keepdims=True)
+    mean, first = share @ own["mean"].to_numpy(), index[fitted.anchor or 0]
+    drawn = _draws(fitted, _resolve(fitted, kind)) @ share.T  # (draws, given)
+    nothing = np.full((2, len(mean)), np.nan)
+    ends, relative = nothing, nothing
+    if len(drawn) > 1:
+        ends, relative = (
+            np.quantile(each, _tails(level), axis=0) for each in (drawn, drawn / drawn[:, [first]])
+        )
+    table = contexts.to_pandas()
+    table["mean"], table["low"], table["high"] = mean, *ends
+    table["relative"] = mean / mean[first]
+    table["relative_low"], table["relative_high"] = relative
+    return table
+
+
+def _draws(fitted: FittedModel, kind: BiasKind | None) -> np.ndarray:
+    """(draws, contexts) of the click model's parameters as probabilities; one for a point."""
+    rng = np.random.default_rng(0)
+    betas = fitted.parameters.position.betas(np)
+    if betas is not None:
+        return Beta(*betas).sample(rng, AVERAGE_DRAWS)
+    if kind is None:
+        return INTERVALS[kind](fitted, 0.5)[0][None]
+    samples = posterior_samples(fitted) if INTERVALS[kind] is _bayes else None
+    if samples is not None:
+        return special.expit(samples)
+    centre, spread, freedom = _logits(fitted, kind)
+    free = np.flatnonzero(np.isfinite(centre))
+    away = rng.multivariate_normal(
+        np.zeros(len(free)), spread[np.ix_(free, free)], AVERAGE_DRAWS, method="eigh"
+    )
+    if np.isfinite(freedom):  # of members of an ensemble
+        away *= np.sqrt(freedom / rng.chisquare(freedom, (AVERAGE_DRAWS, 1)))
+    logits = np.full((AVERAGE_DRAWS, len(centre)), np.inf)
+    logits[:, free] = centre[free] + away
+    return special.expit(logits)
+
+
+def _no_intervals(fitted: FittedModel, level: float) -> Ends:
+    """A point of which nothing more is known."""
+    mean = fitted.parameters.position.emission(fitted.clicks, fitted.anchor, np).attractive
+    nothing = np.full(len(mean), np.nan)
+    return mean, nothing, nothing, nothing, nothing
+
+
+def _evidential(fitted: FittedModel, level: float) -> Ends:
+    """Of the Betas."""
+    betas = Beta(*position_betas(fitted.parameters.position, np))
+    log_theta, _ = betas.sample_logs(np.random.default_rng(0), RATIO_DRAWS)
+    return betas.mean, *betas.interval(level), *_ratios(fitted, log_theta, level)
+
+
+def _robust(fitted: FittedModel, level: float) -> Ends:
+    """Of a Gaussian, or Student's t between the members of an ensemble."""
+    return _gaussian(fitted, level, "robust")
+
+
+def _bayes(fitted: FittedModel, level: float) -> Ends:
+    """Of draws by Markov chains, or else of a Gaussian."""
+    drawn = posterior_samples(fitted)
+    if drawn is None:
+        return _gaussian(fitted, level, "bayes")
+    theta = special.expit(drawn)
+    low, high = np.quantile(theta, _tails(level), axis=0)
+    relative = (low, high)
+    if fitted.anchor is None:
+        relative = _ratios(fitted, special.log_expit(drawn), level)
+    return theta.mean(axis=0), low, high, *relative
+
+
+def _gaussian(fitted: FittedModel, level: float, covariance: str) -> Ends:
+    centre, spread, freedom = _logits(fitted, covariance)
+    mean, low, high = _of_logits(centre, np.sqrt(np.diag(spread)), _tails(level), freedom)
+    relative = (low, high)
+    if fitted.anchor is None:
+        rng = np.random.default_rng(0)
+        drawn = rng.multivariate_normal(centre, spread, RATIO_DRAWS, method="eigh")
+        relative = _ratios(fitted, special.log_expit(drawn), level)
+    return mean, low, high, *relative
+
+
+INTERVALS: Mapping[BiasKind | None, Callable[[FittedModel, float], Ends]] = {
+    "robust": _robust,
+    "bayes": _bayes,
+    "evidential": _evidential,
+    None: _no_intervals,
+}
+
+
+def stored_at_bound(fitted: FittedModel) -> list[int]:
+    """Contexts whose bias the anchor's kept from rising, as the checks of the fit found.
+
+    A model written before there was such a check has none.
+    """
+    return [each["index"] for each in fitted.training.checks.get("at_bound", ())]
+
+
+def posterior_samples(fitted: FittedModel) -> np.ndarray | None:
+    """(samples, contexts) logits of position bias by Markov chains, if there are; inf at 1."""
+    if fitted.posterior is None or fitted.posterior.samples is None:
+        return None
+    samples = fitted.posterior.samples
+    free = fitted.clicks.free(len(fitted.contexts), fitted.anchor)
+    logits = np.full((len(samples), len(fitted.contexts)), np.inf)
+    logits[:, free] = samples[:, : len(free)]
+    return logits
+
+
+def _resolve(fitted: FittedModel, kind: BiasKind | None) -> BiasKind | None:
+    """The kind that is meant; None for a point of which nothing more is known."""
+    has: dict[str, bool] = {
+        "robust": fitted.posterior is not None or len(fitted.members) > 1,
+        "bayes": fitted.posterior is not None,
+        "evidential": not fitted.parameters.position.is_point,
+    }
+    if has["evidential"]:
+        has["robust"] = False  # members have Betas of their own
+    known = [name for name in get_args(BiasKind) if has[name]]
+    if kind is None:
+        return known[0] if known else None
+    if kind not in has:
+        choices = list(get_args(BiasKind))
+        raise InputError(
+            f"kind of position bias must be one of {', '.join(choices)}, not {kind!r}"
+            + did_you_mean(str(kind), choices)
+        )
+    if not has[kind]:
+        raise InputError(
+            f"this model has no {kind} intervals of position bias"
+            + (f"; it has {', '.join(known)}" if known else ", as it takes it for a point")
+        )
+    return kind
+
+
+def _logits(fitted: FittedModel, covariance: str) -> tuple[np.ndarray, np.ndarray, float]:
+    """Logits of position bias (contexts,), their covariance, and its degrees of freedom.
+
+    The anchor's logit is infinite, and certain. Of an ensemble of points the covariance is that
+    between its members.
+    """
+    contexts = len(fitted.contexts)
+    free = fitted.clicks.free(contexts, fitted.anchor)
+    centre, spread = np.full(contexts, np.inf), np.zeros((contexts, contexts))
+    if fitted.posterior is not None:
+        own = getattr(fitted.posterior, covariance)[: len(free), : len(free)]
+        mode, freedom = fitted.posterior.mean[: len(free)], np.inf
+    else:
+        each = np.array([np.asarray(m.position[0], float)[free] for m in fitted.members])
+        own = np.cov(each, rowvar=False).reshape(len(free), len(free))
+        mode, freedom = np.asarray(fitted.parameters.position[0])[free], len(each) - 1.0
+    centre[free], spread[np.ix_(free, free)] = mode, own
+    return centre, spread, freedom
+
+
+def _of_logits(
+    centre: np.ndarray, sd: np.ndarray, ends: np.ndarray, freedom: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean and quantiles of a probability whose logit is Gaussian, or Student's t: (contexts,)."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
+    mean = special.expit(centre[:, None] + sd[:, None] * nodes) @ (weights / weights.sum())
+    low, high = special.expit(centre + sd * stats.t.ppf(ends, freedom)[:, None])
+    return np.where(np.isinf(centre), 1.0, mean), low, high
+
+
+def _unless_at_bound(fitted: FittedModel, ends: np.ndarray) -> np.ndarray:
+    kept = np.array(ends, float)
+    kept[stored_at_bound(fitted)] = np.nan
+    return kept
+
+
+def _ratios(
+    fitted: FittedModel, log_theta: np.ndarray, level: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Central interval of theta_k relative to the anchor's or first, from draws."""
+    first = log_theta[:, [fitted.anchor or 0]]  # (draws, 1)
+    low, high = np.quantile(np.exp(log_theta - first), _tails(level), axis=0)
+    return low, high
+
+
+def _tails(level: float) -> np.ndarray:
+    """Probabilities below the ends of a central interval."""
+    return np.array([(1 - level) / 2, (1 + level) / 2])
+
+
+def relevance_frames(
+    fitted: FittedModel,
+    features: FeatureTable,
+    level: float,
+    *,
+    above: float | None = None,
+    draws: Sequence[Parameters] | None = None,
+) -> Iterator[pd.DataFrame]:
+    """query_id, doc_id, mean, low, high, alpha, beta of the features' rows, chunk after chunk.
+
+    Mean, low and high are of the average over draws of the parameters; alpha and beta are of the
+    Beta with its mean and variance. Low and high of a pointwise model are quantiles of what its
+    members say, with straight lines between neighbours, and it has no Beta. With `above` a column
+    `prob_above` is added, the probability of a relevance above it. `draws` are those of
+    `parameter_draws` unless given.
+    """
+    check_above(above)
+    if fitted.features is None:
+        raise InputError(
+            "the model was trained without features, so it cannot predict from them; ask for the "
+            "items of its log, or give clicks"
+        )
+    networks, start = networks_of(draws or parameter_draws(fitted)), 0
+    for first, second in relevance_of_rows(fitted, networks, features, np.arange(len(features))):
+        keys = features.keys.slice(start, first.shape[1])
+        start += len(keys)
+        columns = fitted.relevance_head.columns(first, second, level, above)
+        yield frame_of(keys["query_id"], keys["doc_id"], columns)
+
+
+def item_frame(items: Items, *, above: float | None = None) -> pd.DataFrame:
+    """The same columns of the items of the training log, given their clicks there."""
+    check_above(above)
+    betas = Beta(items.alpha, items.beta)
+    share = None if above is None else special.betaincc(items.alpha, items.beta, above)
+    columns = beta_columns(betas, betas.mean, items.low, items.high, share)
+    return frame_of(items.query_id, items.doc_id, columns)
+
+
+def frame_of(
+    query_id: pa.Array | pa.ChunkedArray,
+    doc_id: pa.Array | pa.ChunkedArray,
+    columns: dict[str, np.ndarray],
+) -> pd.DataFrame:
+    """A table of items, their ids first."""
+    return pd.DataFrame(
+        {"query_id": query_id.to_pandas(), "doc_id": doc_id.to_pandas(), **columns}, copy=False
+    )
+
+
+def check_above(above: float | None) -> None:
+    """Refuse a threshold that no relevance can be on both sides of."""
+    if above is not None and not (is_number(above) and 0 < above < 1):
+        raise InputError(
+            "above must lie strictly between 0 and 1, as relevance does, got "
+            f"{shown(above)}; such as 0.3"
+        )
+
+
+Score = Callable[[pd.DataFrame, np.random.Generator], np.ndarray]
+"""A table of items as `relevance` gives it -> (items,) what they are ordered by."""
+
+
+def ranked(items: pd.DataFrame, how: str, rng: np.random.Generator) -> pd.DataFrame:
+    """query_id, doc_id, position (1 is best) and score; equal scores are in the order of doc_id."""
+    table = items[["query_id", "doc_id"]].assign(score=SCORES[how](items, rng))
+    table = table.sort_values(
+        ["query_id", "score", "doc_id"], ascending=[True, False, True], ignore_index=True
+    )
+    table.insert(2, "position", table.groupby("query_id").cumcount() + 1)
+    return table
+
+
+def draws_to_rank_by(
+    fitted: FittedModel, how: str, rng: np.random.Generator
+) -> Sequence[Parameters]:
+    """The draws to average over; for "thompson" one alone."""
+    if how not in SCORES:
+        raise InputError(
+            f"how must be one of {', '.join(SCORES)}, not {how!r}{did_you_mean(how, SCORES)}"
+        )
+    if how != "mean" and not (fitted.relevance_head.has_uncertainty or fitted.members):
+        raise InputError(
+            f"how={how!r} needs to know how sure the model is, and a pointwise model has one "
+            "number for an item; rank by how='mean', fit it with members=5, or fit an EpistemicPBM"
+        )
+    if how != "thompson":
+        return parameter_draws(fitted)
+    if fitted.members:  # whose own position bias may be Betas
+        member = fitted.members[int(rng.integers(len(fitted.members)))]
+        fitted = without_uncertainty(replace(fitted, parameters=member))
+    return parameter_draws(fitted, 1, seed=int(rng.integers(2**31)))
+
+
+def _thompson(items: pd.DataFrame, rng: np.random.Generator) -> np.ndarray:
+    """A draw of each relevance; a pointwise model leaves nothing to draw once it is drawn."""
+    alpha, beta = items["alpha"].to_numpy(), items["beta"].to_numpy()
+    if np.all(np.isnan(alpha)):
+        return items["mean"].to_numpy()
+    return Beta(alpha, beta).sample(rng)
+
+
+SCORES: Mapping[str, Score] = {
+    "mean": lambda items, _: items["mean"].to_numpy(),
+    "lower": lambda items, _: items["low"].to_numpy(),
+    "upper": lambda items, _: items["high"].to_numpy(),
+    "thompson": _thompson,
+}

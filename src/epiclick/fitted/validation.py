@@ -1,0 +1,230 @@
+"""What the parts of a fitted model must satisfy to be one, when it is written and when read."""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from epiclick.click_models.registry import CLICK_MODELS
+from epiclick.errors import InputError, Problem
+from epiclick.fitted.parameters import POSTERIOR_ARRAYS, ParameterPosterior, Parameters, to_arrays
+from epiclick.fitted.state import (
+    HEADS_OF,
+    ITEM_NUMBERS,
+    FeatureSpec,
+    FittedModel,
+    Items,
+    given_of,
+    history_of,
+)
+
+FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+
+ROUNDING = 1e-8
+"""Covariances are symmetric and have no negative eigenvalues up to so much of their size."""
+
+
+def check_sound(fitted: FittedModel, source: str, remedy: str) -> None:
+    """Refuse a model whose parts do not fit together, with all that is wrong."""
+    if problems := list(_problems(fitted)):
+        error = InputError.of(source, problems)
+        raise error.with_message(f"{error}\n{remedy}")
+
+
+def _problems(fitted: FittedModel) -> Iterator[Problem]:
+    contexts = len(fitted.contexts)
+    if lost := [name for name in history_of(fitted) if name not in fitted.contexts.column_names]:
+        yield Problem(f"the {fitted.options.click_model} needs contexts by {', '.join(lost)}")
+        return
+    if fitted.anchor is not None and not 0 <= fitted.anchor < contexts:
+        yield Problem(f"the anchor is context {fitted.anchor}, but there are {contexts}, from 0 on")
+    if fitted.features is not None:
+        yield from _feature_problems(fitted.features)
+    for name, array in to_arrays(fitted.parameters).items():
+        yield from _number_problems(name, array)
+    unknown = list(_name_problems(fitted))
+    yield from unknown or _network_problems(fitted)
+    for name, array in fitted.parameters.position._asdict().items():
+        if np.shape(array) != (contexts,):
+            yield Problem(
+                f"position.{name} has shape {np.shape(array)}, but there are {contexts} contexts"
+            )
+    for i, member in enumerate(fitted.members):
+        yield from _member_problems(i, member, fitted)
+    if fitted.posterior is not None:
+        yield from _posterior_problems(fitted.posterior, fitted)
+    yield from _at_bound_problems(fitted)
+    yield from _robot_problems(fitted)
+    for name in ("train", "held_out"):
+        yield from _id_problems(f"queries.{name}", getattr(fitted.queries, name))
+    if fitted.items is not None:
+        yield from _item_problems(fitted.items)
+
+
+def _name_problems(fitted: FittedModel) -> Iterator[Problem]:
+    """Class, relevance head and click model are ones that there are, and go together."""
+    upgrade = "Upgrade epiclick if a later release wrote it."
+    if fitted.kind not in HEADS_OF:
+        known = ", ".join(HEADS_OF)
+        yield Problem(
+            f"'{fitted.kind:.40}' is not a kind of model that this epiclick has ({known})",
+            remedy=upgrade,
+        )
+    elif fitted.head not in HEADS_OF[fitted.kind]:
+        known = ", ".join(HEADS_OF[fitted.kind])
+        yield Problem(
+            f"'{fitted.head:.40}' is not a relevance head of {fitted.kind} ({known})",
+            remedy=upgrade,
+        )
+    if fitted.click_model not in CLICK_MODELS:
+        known = ", ".join(CLICK_MODELS)
+        yield Problem(
+            f"'{fitted.click_model:.40}' is not a click model that this epiclick has ({known})",
+            remedy=upgrade,
+        )
+
+
+def _feature_problems(features: FeatureSpec) -> Iterator[Problem]:
+    mean, scale = features.scaler.mean, features.scaler.scale
+    if not len(features.names) == len(mean) == len(scale):
+        yield Problem(
+            f"the scaler is of {len(mean)} features, but {len(features.names)} have names"
+        )
+    if not (np.isfinite(mean).all() and np.isfinite(scale).all() and np.all(scale > 0)):
+        yield Problem("the scaler needs finite means and positive, finite scales")
+
+
+def _network_problems(fitted: FittedModel) -> Iterator[Problem]:
+    """Layers take what the one before gives, from the first inputs to the outputs of the kind.
+
+    The first inputs are the features, or without any the shares of displays in each given context.
+    The
+    last layer may take the units of all others and the first inputs.
+    """
+    head, position = fitted.relevance_head, fitted.parameters.position
+    width = len(given_of(fitted)[0]) if fitted.features is None else len(fitted.features.names)
+    last, all_units = len(fitted.parameters.layers) - 1, width
+    for i, (weight, bias) in enumerate(fitted.parameters.layers):
+        if np.ndim(weight) != 2 or np.shape(bias) != np.shape(weight)[1:]:
+            yield Problem(
+                f"layer {i} has weights of shape {np.shape(weight)} and biases of {np.shape(bias)}"
+            )
+            return
+        if len(weight) != width and not (i == last and len(weight) == all_units):
+            yield Problem(f"layer {i} takes {len(weight)} inputs, but is given {width}")
+        width = len(bias)
+        all_units += width
+    if not fitted.parameters.layers:
+        yield Problem("the network has no layers")
+    elif width != head.outputs:
+        yield Problem(f"the network has {width} outputs, but {fitted.kind} needs {head.outputs}")
+    if head.uses_features != (fitted.features is not None):
+        wrong = "needs features" if head.uses_features else "takes no features"
+        yield Problem(f"the relevance head {fitted.head} {wrong}")
+    if not (head.has_uncertainty or position.is_point):
+        yield Problem(f"{fitted.kind} has no {type(position).__name__}")
+
+
+def _member_problems(number: int, member: Parameters, fitted: FittedModel) -> Iterator[Problem]:
+    """A member has the arrays of the model itself, though the last layer may be more precise."""
+    arrays, own, first = map(to_arrays, (member, fitted.parameters, fitted.members[0]))
+    if arrays.keys() != own.keys():
+        yield Problem(f"member {number} has the arrays {', '.join(arrays)}, not the model's own")
+        return
+    for name, array in arrays.items():
+        if array.shape != own[name].shape:
+            yield Problem(
+                f"{name} of member {number} has shape {array.shape}, not {own[name].shape}"
+            )
+        if name in first and array.dtype != first[name].dtype:
+            yield Problem(
+                f"{name} is {array.dtype} in member {number} and {first[name].dtype} in member 0"
+            )
+        yield from _number_problems(f"{name} of member {number}", array)
+
+
+def _posterior_problems(posterior: ParameterPosterior, fitted: FittedModel) -> Iterator[Problem]:
+    """It is of position bias but the anchor's, and of the last layer."""
+    if not fitted.parameters.position.is_point or not fitted.parameters.layers:
+        yield Problem("a posterior needs position bias as points, and a network")
+        return
+    weight, bias = fitted.parameters.layers[-1]
+    size = len(fitted.clicks.free(len(fitted.contexts), fitted.anchor))
+    size += np.size(weight) + np.size(bias)
+    shapes = dict(zip(POSTERIOR_ARRAYS, [(size,), (size, size), (size, size)], strict=True))
+    if posterior.samples is not None:
+        shapes["samples"] = (max((1, *np.shape(posterior.samples)[:1])), size)
+    for name, shape in shapes.items():
+        array = np.asarray(getattr(posterior, name))
+        if array.shape != shape:
+            yield Problem(f"posterior.{name} has shape {array.shape}, not {shape}")
+            return
+        problems = list(_number_problems(f"posterior.{name}", array))
+        yield from problems
+        if name in ("bayes", "robust") and not problems:
+            yield from _covariance_problems(f"posterior.{name}", array)
+
+
+def _covariance_problems(name: str, covariance: np.ndarray) -> Iterator[Problem]:
+    largest = np.max(np.abs(covariance), initial=0.0)
+    if np.max(np.abs(covariance - covariance.T), initial=0.0) > ROUNDING * largest:
+        yield Problem(f"{name} is not symmetric")
+        return
+    # so much faster than eigenvalues that loading can afford it
+    with np.errstate(over="ignore"):
+        floor = ROUNDING * np.abs(np.diag(covariance)).sum() + np.finfo(float).tiny
+    try:
+        np.linalg.cholesky(covariance + np.diag(np.full(len(covariance), floor)))
+    except np.linalg.LinAlgError:
+        yield Problem(f"{name} is no covariance: it has a negative eigenvalue")
+
+
+def _item_problems(items: Items) -> Iterator[Problem]:
+    pairs = len(items.query_id)
+    for name in ("query_id", "doc_id"):
+        yield from _id_problems(f"items.{name}", getattr(items, name))
+    for name in ("doc_id", *ITEM_NUMBERS):
+        if (shape := np.shape(getattr(items, name))) != (pairs,):
+            yield Problem(f"items.{name} has shape {shape}, but there are {pairs} pairs")
+            return
+    for name in ITEM_NUMBERS:
+        yield from _number_problems(f"items.{name}", getattr(items, name))
+    for name in ("alpha", "beta"):
+        if count := int(np.sum(np.asarray(getattr(items, name)) <= 0)):
+            yield Problem(f"items.{name} must be positive", count, "value")
+    if count := int(np.sum(np.asarray(items.low) > np.asarray(items.high))):
+        yield Problem("items.low must not exceed items.high", count, "value")
+
+
+def _number_problems(name: str, array: np.ndarray) -> Iterator[Problem]:
+    if array.dtype not in FLOATS:
+        yield Problem(f"{name} is {array.dtype}, not float32 or float64")
+    elif count := int(np.sum(~np.isfinite(array))):
+        yield Problem(f"{name} must be finite numbers", count, "value")
+
+
+def _at_bound_problems(fitted: FittedModel) -> Iterator[Problem]:
+    """Contexts whose bias is at its bound are named by number; an older file has none."""
+    found, contexts = fitted.training.checks.get("at_bound", []), len(fitted.contexts)
+    listed = found if isinstance(found, list | tuple) else [found]
+    numbers = [each.get("index") if isinstance(each, Mapping) else None for each in listed]
+    if any(type(k) is not int or not 0 <= k < contexts for k in numbers):
+        yield Problem(f"training.checks.at_bound must name contexts from 0 to {contexts - 1}")
+
+
+def _robot_problems(fitted: FittedModel) -> Iterator[Problem]:
+    """What was found of robots is in words; an older file has none."""
+    record = fitted.training.checks.get("robots", {"checked": False, "found": None})
+    found = record.get("found", False) if isinstance(record, Mapping) else False
+    named = found is None or (isinstance(found, Mapping) and isinstance(found.get("words"), str))
+    if not (named and type(record.get("checked")) is bool):
+        yield Problem("training.checks.robots must say what was checked and found")
+
+
+def _id_problems(name: str, ids: pa.Array) -> Iterator[Problem]:
+    kind = ids.type
+    text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    if not (text or pa.types.is_integer(kind)):
+        yield Problem(f"{name} is {kind}, not integers or text")
+    elif ids.null_count:
+        yield Problem(f"{name} lacks ids", ids.null_count, "value")

@@ -1,0 +1,291 @@
+r"""The likelihood in closed form: one display after the other, or under many emissions at once.
+
+Given position bias, a pair's relevance is zeta ~ Beta(a, b), and its clicks have probability
+
+.. math:: E_\zeta\Big[\prod_k (\theta_k \zeta)^{M_k} (1 - \theta_k \zeta)^{W_k}\Big],
+
+the paper's JJ (its section 5.2) without binomial coefficients. The M = sum M_k clicks turn the
+Beta into Beta(a + M, b). An unclicked display was either not attractive, or attractive and not
+looked at:
+
+.. math:: 1 - \theta_k \zeta = (1 - \zeta) + r_k \zeta, \qquad r_k = 1 - \theta_k,
+
+so after j of them relevance is a mixture of Beta(a + M + n, b + j - n), n of them having been of
+the second kind, with weights p_n. The next one has the predictive probability
+
+.. math:: s_j = \sum_n p_n \frac{(b + j - n) + r\,(a + M + n)}{a + b + M + j},
+
+and the likelihood is the product of all s_j. All terms are positive, so nothing cancels; weights
+are renormalised at each step, so nothing under- or overflows, in float32 either. It is the sum over
+elementary symmetric polynomials of the r_k, built up so that each step is a probability.
+
+Where unattractive items are clicked as well, a click is no longer proportional to zeta. Clicks and
+skips are then treated alike, as positive forms of zeta and 1 - zeta,
+
+.. math:: P(\text{outcome}) = u\, \zeta + v\, (1 - \zeta), \qquad (u, v) = (A, B)
+          \text{ or } (1 - A, 1 - B),
+
+and with N displays in place of W, and M = 0, the same recursion has
+s_j = sum_n p_n (v (b + j - n) + u (a + n)) / (a + b + j).
+
+The sum over the ways in which unclicked displays were overlooked,
+
+.. math:: E_\zeta\Big[\prod_k (\theta_k \zeta)^{M_k} (1 - \theta_k \zeta)^{W_k}\Big] =
+    \prod_k \theta_k^{M_k} \, \frac{(a)_M}{(a+b)_M}
+    \sum_{n=0}^{W} e_n \frac{(a + M)_n \, (b)_{W-n}}{(a + b + M)_W},
+
+separates: the elementary symmetric polynomials e_n of the r_k = 1 - theta_k (each taken W_k times)
+depend on position bias alone, the ratios on relevance alone. Many biases thus share the ratios, and
+no step takes a logarithm but the last. This module has the sum; what stands before it concerns
+clicks alone. All terms are positive. Nothing is renormalised on the way, so it is for few unclicked
+displays and for float64: with 16 of them and a billion clicks the smallest ratio is 1e-144.
+`exact.py` has the same sum for float32 and for more displays.
+
+Where unattractive items are clicked as well, each display, clicked or not, is a form
+u zeta + v (1 - zeta) (see `exact.py`). Then N displays stand in place of W, a in place of a + M,
+and in place of e_n the coefficients of their product, c_n <- v c_n + u c_(n-1).
+"""
+
+import math
+
+import jax
+import jax.numpy as jnp
+
+from epiclick.click_models.click_model import Emission
+
+SHIFT = 8
+"""Steps of the recurrence before Stirling's series, which is then exact to 1e-16."""
+
+
+def log_rising(x: jax.Array, n: jax.Array) -> jax.Array:
+    r"""Logarithm of the rising factorial, for real n >= 0 as well.
+
+    .. math:: \log (x)_n = \log\Gamma(x + n) - \log\Gamma(x)
+
+    The difference of two log-gammas loses all digits that they share (in float32, 3e-4 at
+    x = 1,000). Here both are shifted up by the recurrence, and Stirling's series is subtracted term
+    by term.
+
+    Args:
+        x: positive, any shape.
+        n: at least 0, of a shape that broadcasts with x.
+    """
+    x, n = jnp.broadcast_arrays(x, n)
+    # products of four, which float32 can hold, spare logarithms
+    shifted = sum(
+        jnp.log(math.prod((x + i) / (x + n + i) for i in range(start, start + 4)))
+        for start in range(0, SHIFT, 4)
+    )
+    z = x + SHIFT
+    leading = n * jnp.log(z) + (z + n - 0.5) * jnp.log1p(n / z) - n
+    return shifted + leading + _stirling(z + n) - _stirling(z)
+
+
+def _stirling(z: jax.Array) -> jax.Array:
+    """What Stirling's formula for log-gamma lacks, for z >= 8."""
+    square = 1 / (z * z)
+    series = 1 / 1188 - square * (691 / 360_360 - square / 156)
+    series = 1 / 1260 - square * (1 / 1680 - square * series)
+    return (1 / 12 - square * (1 / 360 - square * series)) / z
+
+
+def log_binomial(n: jax.Array, k: jax.Array) -> jax.Array:
+    """Logarithm of the binomial coefficient, elementwise; exact for millions too."""
+    n, k = jnp.broadcast_arrays(n, k)
+    fewer = jnp.minimum(k, n - k)
+    return log_rising(n - fewer + 1, fewer) - log_rising(jnp.ones_like(n), fewer)
+
+
+UNROLLED = 4
+"""Up to so many displays the steps are written out, which compiles to faster code."""
+
+
+def exact_log_likelihood(
+    emission: Emission,
+    alpha: jax.Array,
+    beta: jax.Array,
+    clicks: jax.Array,
+    order: jax.Array,
+) -> jax.Array:
+    """Log-probability of each pair's clicks, without binomial coefficients: (pairs,).
+
+    Args:
+        emission: (contexts,) probabilities of a click; that of an attractive item is above 0.
+        alpha: (pairs,) first parameter of the Beta of relevance.
+        beta: (pairs,) second parameter.
+        clicks: (pairs, contexts) number of clicks; not used where the emission is affine.
+        order: (pairs, width) displays, coded as in `Bucket`.
+    """
+    if emission.is_affine:
+        return log_unclicked(emission, alpha, beta, order)
+    attractive = alpha + clicks.sum(axis=1)
+    return log_clicked(emission, alpha, beta, clicks) + log_unclicked(
+        emission, attractive, beta, order
+    )
+
+
+def log_unclicked(
+    emission: Emission, attractive: jax.Array, beta: jax.Array, order: jax.Array
+) -> jax.Array:
+    """Log-probability of the unclicked displays given the clicks, attractive = a + M; (pairs,).
+
+    Where the emission is affine, that of all displays, and attractive = a.
+    """
+    return _count_displays(emission, attractive, beta, order)[0]
+
+
+def exact_posterior(
+    emission: Emission, alpha: jax.Array, beta: jax.Array, clicks: jax.Array, order: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Relevance given the clicks, a mixture of Betas: weights, alphas, betas (pairs, width + 1)."""
+    attractive = alpha if emission.is_affine else alpha + clicks.sum(axis=1)
+    _, weights = _count_displays(emission, attractive, beta, order)
+    count = (order >= 0).sum(axis=1, keepdims=True)  # (pairs, 1)
+    hidden = jnp.arange(order.shape[1] + 1)  # n
+    first = attractive[:, None] + hidden
+    second = beta[:, None] + jnp.maximum(count - hidden, 0)
+    return weights.T, first, second
+
+
+def log_clicked(
+    emission: Emission, alpha: jax.Array, beta: jax.Array, clicks: jax.Array
+) -> jax.Array:
+    r"""Log-probability of the clicks alone: prod A_k^M_k times (a)_M / (a + b)_M; (pairs,)."""
+    examined = (clicks * jnp.log(emission.attractive)).sum(axis=1)
+    return examined + log_attracted(alpha, beta, clicks.sum(axis=1))
+
+
+def log_attracted(alpha: jax.Array, beta: jax.Array, clicks: jax.Array) -> jax.Array:
+    """Log-probability that so many displays (pairs,) attract: log (a)_M / (a + b)_M; (pairs,)."""
+    total = clicks.astype(alpha.dtype)
+    return log_rising(alpha, total) - log_rising(alpha + beta, total)
+
+
+def tables(emission: Emission) -> tuple[jax.Array, jax.Array | None]:
+    """u and v of each display's form u zeta + v (1 - zeta), by the codes of `Bucket.order`.
+
+    (..., contexts) of skips, then where the emission is affine as many of clicks. Otherwise only
+    skips are listed, v is 1 and not given.
+    """
+    if not emission.is_affine:
+        return emission.attractive_rest, None
+    u = jnp.concatenate([emission.attractive_rest, emission.attractive], axis=-1)
+    return u, jnp.concatenate([emission.unattractive_rest, emission.unattractive], axis=-1)
+
+
+def _count_displays(
+    emission: Emission, attractive: jax.Array, beta: jax.Array, order: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Log-probability of the displays given what came before, and the mixture weights after.
+
+    Returns:
+        (pairs,) and (width + 1, pairs).
+    """
+    pairs, width = order.shape
+    dtype = attractive.dtype
+    hidden = jnp.arange(width + 1, dtype=dtype)[:, None]  # n, pairs last for speed
+    shown = (order >= 0).T  # (width, pairs)
+    u, v = tables(emission)
+    overlooked = jnp.where(shown, u[order.T], 0)
+    unattractive = None if v is None else jnp.where(shown, v[order.T], 0)
+    before = (jnp.cumsum(shown, axis=0) - shown).astype(dtype)  # j, whatever gaps there are
+
+    def step(weights: jax.Array, display: tuple) -> tuple[jax.Array, jax.Array]:
+        counted, u, v, shown = display
+        # weights beyond n = counted are 0; the maximum keeps their factors from being negative
+        stay = weights * jnp.maximum(beta + (counted - hidden), 0)
+        stay = stay if v is None else stay * v
+        move = weights * (attractive + hidden) * u
+        grown = stay + jnp.concatenate([jnp.zeros_like(move[:1]), move[:-1]])
+        grown = grown / (attractive + beta + counted)
+        predictive = jnp.where(shown, grown.sum(axis=0), 1)
+        return jnp.where(shown, grown / predictive, weights), jnp.log(predictive)
+
+    start = jnp.zeros((width + 1, pairs), dtype).at[0].set(1)
+    if width == 0:
+        return jnp.zeros(pairs, dtype), start
+    displays = (before, overlooked, unattractive, shown)
+    few = width <= UNROLLED
+    # recomputing a step in the backward pass is cheaper than keeping its arrays
+    weights, logs = jax.lax.scan(
+        step if few else jax.checkpoint(step), start, displays, unroll=width if few else 1
+    )
+    return logs.sum(axis=0), weights
+
+
+MANY_CONTEXTS = 32
+"""More are looked up by index, and pairs are laid out by the contexts that they were shown in."""
+
+
+def expanded_log_unclicked(
+    emission: Emission, attractive: jax.Array, beta: jax.Array, order: jax.Array
+) -> jax.Array:
+    """Log-probability of each pair's unclicked displays given its clicks, under each emission.
+
+    Where the emission is affine, that of all displays, and attractive = a.
+
+    Args:
+        emission: (samples, contexts) probabilities of a click.
+        attractive: (pairs,) a + M, first parameter of the Beta of relevance after the clicks.
+        beta: (pairs,) second parameter.
+        order: (pairs, width) displays, coded as in `Bucket`.
+
+    Returns:
+        (samples, pairs).
+    """
+    u, v = tables(emission)
+    if v is None:
+        polynomials = _symmetric_polynomials(_looked_up(u, order))
+    else:
+        polynomials = _coefficients(_looked_up(u, order), _looked_up(v, order))
+    ratios = _ratios(attractive, beta, order.shape[1])
+    return jnp.log(sum(e * ratio for e, ratio in zip(polynomials, ratios, strict=True)))
+
+
+def _looked_up(values: jax.Array, order: jax.Array) -> list[jax.Array]:
+    """Values (samples, codes) at each display: `width` arrays (samples, pairs).
+
+    A display that is missing counts as one that nobody looks at: its factor is (1 - zeta) + zeta.
+    Looked up by a product with ones and zeros, several times faster than a gather where contexts
+    are few.
+    """
+    samples, codes = values.shape
+    table = jnp.concatenate([values, jnp.ones((samples, 1), values.dtype)], axis=1)
+    number = jnp.where(order < 0, codes, order)
+    if codes > MANY_CONTEXTS:
+        return [table[:, number[:, i]] for i in range(order.shape[1])]
+    # (codes + 1, width, pairs)
+    chosen = jnp.arange(codes + 1)[:, None, None] == number.T[None]
+    each = jnp.tensordot(table, chosen.astype(values.dtype), axes=1)  # (samples, width, pairs)
+    return [each[:, i] for i in range(order.shape[1])]
+
+
+def _coefficients(us: list[jax.Array], vs: list[jax.Array]) -> list[jax.Array]:
+    """c_0, c_1, ... of the product of all u zeta + v (1 - zeta), one factor at a time."""
+    c = [jnp.ones_like(us[0])]
+    for u, v in zip(us, vs, strict=True):
+        c = [v * c[0], *(v * c[n] + u * c[n - 1] for n in range(1, len(c))), u * c[-1]]
+    return c
+
+
+def _symmetric_polynomials(factors: list[jax.Array]) -> list[jax.Array]:
+    """e_0, e_1, ... of the factors, one factor at a time: e_n <- e_n + r e_(n-1)."""
+    e = [jnp.ones_like(factors[0])]
+    for r in factors:
+        e = [e[0], *(e[n] + r * e[n - 1] for n in range(1, len(e))), r * e[-1]]
+    return e
+
+
+def _ratios(attractive: jax.Array, beta: jax.Array, width: int) -> list[jax.Array]:
+    """(a + M)_n (b)_(width - n) / (a + b + M)_width for n = 0 ... width: arrays (pairs,)."""
+    up, down = _rising(attractive, width), _rising(beta, width)
+    whole = _rising(attractive + beta, width)[-1]
+    return [up[n] * down[width - n] / whole for n in range(width + 1)]
+
+
+def _rising(x: jax.Array, n: int) -> list[jax.Array]:
+    """The rising factorials (x)_0 ... (x)_n."""
+    products = [jnp.ones_like(x)]
+    for i in range(n):
+        products.append(products[-1] * (x + i))
+    return products

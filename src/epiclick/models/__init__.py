@@ -1,1 +1,0 @@
-"""From parameters to Betas: relevance by a network on features, position bias by a lookup."""

@@ -1,0 +1,360 @@
+r"""Relevance of each pair given its own clicks, averaged over draws of the model's parameters.
+
+The prior Beta(a, b) of a pair, from its features, becomes
+
+.. math:: p(\zeta \mid \text{clicks}) \propto \zeta^{a + M - 1} (1 - \zeta)^{b - 1}
+          \prod_k (1 - \theta_k \zeta)^{W_k},
+
+which depends on the M clicks only by their number, and on each of the W_k unclicked displays by how
+sure it is that somebody looked.
+
+Over several draws of theta, a and b, mean and variance are averaged exactly. For quantiles, the
+posterior of every draw is taken as the Beta of its mean and variance, and what this leaves out is
+made up for at the average parameters: where their Beta puts the probability F(z) below their
+quantile z, the quantile is looked for at which the average of the draws' Betas has it.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+
+from epiclick.batching.batches import Batches
+from epiclick.beta import Beta
+from epiclick.click_models.click_model import Emission
+from epiclick.data.counts import ClickCounts
+from epiclick.errors import InputError
+from epiclick.fitted.parameters import Parameters
+from epiclick.fitted.prediction import (
+    bias_by,
+    chunks_of,
+    contexts_of,
+    networks_of,
+    relevance_of_pairs,
+)
+from epiclick.fitted.state import FittedModel
+from epiclick.likelihood.closed_form import exact_posterior
+from epiclick.likelihood.pairs import (
+    SWITCH_OVER,
+    Bucket,
+    are_many,
+    few_sizes,
+    slots_needed,
+    slots_of,
+)
+from epiclick.likelihood.quadrature import quadrature_moments
+from epiclick.likelihood.tilting import tilted
+from epiclick.posterior.pair_posterior import BetaMixture, HeadPosterior
+from epiclick.processes import refuse_after_fork
+from epiclick.relevance.average import BetaAverage, matched_beta, total_moments
+
+MANY = 4096  # pairs with few unclicked displays that are worked on at once
+SOME = 128  # a few pairs need not take the time of many
+HEADS = 512  # the same of others, which take up to a hundred nodes each by context
+PROGRAMS = (4, SWITCH_OVER)
+"""Widths of programs: most pairs are narrow, and more programs would cost more than they save."""
+
+Moments = tuple[np.ndarray, np.ndarray]  # mean and variance, (pairs,) each
+
+
+@dataclass(frozen=True, eq=False)
+class Few:
+    """Pairs with up to SWITCH_OVER unclicked displays, at most MANY.
+
+    Attributes:
+        clicks: (pairs, contexts).
+        order: (pairs, width) contexts of the unclicked displays, -1 where there is none.
+    """
+
+    clicks: np.ndarray
+    order: np.ndarray
+
+    def moments(self, rest: np.ndarray, alpha: np.ndarray, beta: np.ndarray) -> Moments:
+        """Mean and variance of relevance, for 1 - theta (contexts,) and a prior (pairs,)."""
+        mean, variance = self._run(_mixture_moments, rest, alpha, beta)
+        return mean, variance
+
+    def posterior(
+        self, rest: np.ndarray, alpha: np.ndarray, beta: np.ndarray
+    ) -> tuple[Moments, BetaMixture]:
+        """The same, and relevance itself."""
+        width = self.order.shape[1]
+        parts = self._run(_mixture, rest, alpha, beta)
+        weights, alphas, betas = (part[:, : width + 1] for part in parts)
+        mixture = BetaMixture(weights, alphas, betas, last=(self.order >= 0).sum(axis=1))
+        return mixture.moments(), mixture
+
+    def _run(self, program: Callable[..., tuple[jax.Array, ...]], *given: np.ndarray) -> list:
+        width = self.order.shape[1]
+        wide = next(each for each in PROGRAMS if each >= width)
+        order = np.pad(self.order, ((0, 0), (0, wide - width)), constant_values=-1)
+        return _padded(program, MANY, *given, self.clicks, order)
+
+
+@dataclass(frozen=True, eq=False)
+class Heads:
+    """Pairs with more unclicked displays, at most HEADS.
+
+    Attributes:
+        clicks: (pairs, contexts), or (pairs, slots).
+        unclicked: likewise.
+        slots: (pairs, slots) contexts of the counts, where they are not of all contexts.
+    """
+
+    clicks: np.ndarray
+    unclicked: np.ndarray
+    slots: np.ndarray | None = None
+
+    def moments(self, rest: np.ndarray, alpha: np.ndarray, beta: np.ndarray) -> Moments:
+        """Mean and variance of relevance, for 1 - theta (contexts,) and a prior (pairs,)."""
+        columns = (alpha, beta, self.clicks, self.unclicked)
+        if self.slots is None:
+            mean, variance = _padded(_head_moments, HEADS, rest, *columns)
+        else:
+            mean, variance = _padded(_slot_moments, HEADS, rest, *columns, self.slots)
+        return mean, variance
+
+    def posterior(
+        self, rest: np.ndarray, alpha: np.ndarray, beta: np.ndarray
+    ) -> tuple[Moments, HeadPosterior]:
+        """The same, and relevance itself."""
+        own = rest if self.slots is None else rest[self.slots].T
+        known = HeadPosterior(own, alpha + self.clicks.sum(axis=1), beta, self.unclicked)
+        return self.moments(rest, alpha, beta), known
+
+
+def pairs_of(bucket: Bucket, rows: np.ndarray) -> Few | Heads:
+    """Some pairs of a bucket."""
+    clicks = np.asarray(bucket.clicks)[rows].astype(np.float64)
+    if bucket.order is None:
+        slots = None if bucket.slots is None else np.asarray(bucket.slots)[rows]
+        return Heads(clicks, np.asarray(bucket.unclicked)[rows].astype(np.float64), slots)
+    return Few(clicks, np.asarray(bucket.order)[rows])
+
+
+def _moments_of_mixture(emission: Emission, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """What `BetaMixture.moments` gives, compiled."""
+    weights, alphas, betas = exact_posterior(emission, *given)
+    total = alphas + betas
+    means = alphas / total
+    mean = (weights * means).sum(axis=1)
+    spread = means * (betas / total) / (total + 1) + (means - mean[:, None]) ** 2
+    return mean, (weights * spread).sum(axis=1)
+
+
+_mixture = jax.jit(exact_posterior)
+_mixture_moments = jax.jit(_moments_of_mixture)
+_head_moments = jax.jit(quadrature_moments)
+
+
+@jax.jit
+def _slot_moments(
+    emission: Emission,
+    alpha: jax.Array,
+    beta: jax.Array,
+    clicks: jax.Array,
+    unclicked: jax.Array,
+    slots: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+    """`quadrature_moments` of counts by slots."""
+    return quadrature_moments(emission.at(slots), alpha, beta, clicks, unclicked)
+
+
+def _padded(
+    program: Callable[..., tuple[jax.Array, ...]], size: int, rest: np.ndarray, *columns: np.ndarray
+) -> list[np.ndarray]:
+    """What a program makes of up to `size` pairs, given as columns (pairs, ...).
+
+    The first pair fills them up, so that a program compiles twice at most for logs of all sizes.
+    """
+    pairs = len(columns[0])
+    size = SOME if pairs <= SOME < size else size
+    index = np.r_[np.arange(pairs), np.zeros(size - pairs, int)]
+    emission = Emission(1 - rest, rest)
+    return [np.asarray(part)[:pairs] for part in program(emission, *(c[index] for c in columns))]
+
+
+@dataclass(frozen=True, eq=False)
+class ItemPosterior:
+    """What is known of each pair's relevance; (pairs,) each.
+
+    Attributes:
+        mean: posterior mean.
+        variance: posterior variance.
+        low: lower end of the central interval.
+        high: upper end.
+        above: probability of a relevance above a threshold, where one was given.
+    """
+
+    mean: np.ndarray
+    variance: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    above: np.ndarray | None = None
+
+    @property
+    def betas(self) -> Beta:
+        """The Betas of the same mean and variance."""
+        return matched_beta(self.mean, self.variance)
+
+
+def item_posterior(
+    counts: ClickCounts,
+    theta: np.ndarray,
+    rest: np.ndarray,
+    alpha: np.ndarray,
+    beta: np.ndarray,
+    level: float,
+    chunk: int = 65_536,
+    *,
+    above: float | None = None,
+) -> ItemPosterior:
+    """Relevance of each pair of `counts`, in their order.
+
+    Given one draw of the parameters, with up to 16 unclicked displays all is exact to rounding.
+    With more, moments are those of `quadrature_moments` and the probability below `low` and `high`
+    is right to 2e-7. Given several draws, moments are as exact. The probability below `low` and
+    `high` by the average of all draws' exact posteriors was off by at most 0.001 in half of 4,800
+    pairs and 0.005 in 95 % of them (0.02 in the worst) where draws of theta and of the prior's mean
+    had standard deviations of 0.3 and 0.5 logits; of 0.007 in 95 % at twice these. Ends of the Beta
+    with the average's moments would be off by 0.05 and 0.13.
+
+    Args:
+        counts: displays and clicks.
+        theta: (contexts,) position bias, or (draws, contexts).
+        rest: 1 - theta, given apart so that it is exact near 1.
+        alpha: (pairs,) first parameter of the prior, or (draws, pairs).
+        beta: likewise, the second one.
+        level: probability that `low` to `high` holds.
+        chunk: pairs worked on at a time, which bounds memory.
+        above: a relevance, where the probability of more than that is wanted.
+    """
+    refuse_after_fork()
+    theta, rest, alpha, beta = (np.asarray(v, np.float64) for v in (theta, rest, alpha, beta))
+    _check(counts, theta, rest, alpha, beta, level)
+    draws = max(len(np.atleast_2d(v)) for v in (theta, alpha))
+    rest = np.broadcast_to(rest, (draws, len(counts.contexts)))
+    alpha, beta = (np.broadcast_to(v, (draws, len(counts))) for v in (alpha, beta))
+    result = np.empty((5, len(counts)))  # mean, variance, low, high, above
+    ends = np.array([(1 - level) / 2, (1 + level) / 2])
+    batches = Batches(counts, chunk)
+    with jax.enable_x64(True):
+        for pairs in batches.epoch():
+            start = 0
+            for bucket in batches.assemble(pairs).buckets:
+                own = pairs[start : start + len(bucket.clicks)]
+                start += len(own)
+                rows, size = np.flatnonzero(own >= 0), HEADS if bucket.order is None else MANY
+                for block in (rows[i : i + size] for i in range(0, len(rows), size)):
+                    pair = own[block]
+                    result[:, pair] = _of_block(
+                        bucket, block, rest, alpha[:, pair], beta[:, pair], ends, above
+                    )
+    mean, variance, low, high, share = result
+    return ItemPosterior(mean, variance, low, high, None if above is None else share)
+
+
+def _of_block(
+    bucket: Bucket,
+    rows: np.ndarray,
+    rest: np.ndarray,
+    alpha: np.ndarray,
+    beta: np.ndarray,
+    ends: np.ndarray,
+    above: float | None,
+) -> np.ndarray:
+    """Mean, variance, low, high and above of some pairs of a bucket: (5, pairs).
+
+    `rest` is (draws, contexts), `alpha` and `beta` are (draws, pairs).
+    """
+    pairs = pairs_of(bucket, rows)
+    moments, known = pairs.posterior(rest.mean(axis=0), alpha.mean(axis=0), beta.mean(axis=0))
+    low, high = known.quantiles(ends)
+    threshold = np.full(len(rows), np.nan if above is None else above)
+    if len(rest) > 1:
+        one = matched_beta(*moments)
+        each = np.array([pairs.moments(*draw) for draw in zip(rest, alpha, beta, strict=True)])
+        moments = total_moments(each[:, 0], each[:, 1])
+        betas = matched_beta(each[:, 0], each[:, 1])  # (draws, pairs)
+        average = BetaAverage(betas.alpha, betas.beta)
+        low, high = (average.quantile(one.cdf(end)) for end in (low, high))
+        if above is not None:
+            threshold = one.quantile(average.cdf(threshold))
+    share = threshold if above is None else 1 - known.cdf(threshold)
+    return np.stack([*moments, low, high, share])
+
+
+def _check(
+    counts: ClickCounts,
+    theta: np.ndarray,
+    rest: np.ndarray,
+    alpha: np.ndarray,
+    beta: np.ndarray,
+    level: float,
+) -> None:
+    if not 0 < level < 1:
+        raise InputError(f"level must lie strictly between 0 and 1, got {level}; 0.9 is usual")
+    for name, values, of, size in (
+        ("theta", theta, "context", len(counts.contexts)),
+        ("rest", rest, "context", len(counts.contexts)),
+        ("alpha", alpha, "pair", len(counts)),
+        ("beta", beta, "pair", len(counts)),
+    ):
+        if values.ndim not in (1, 2) or values.shape[-1] != size:
+            raise InputError(f"{name}: one value a {of} is needed, {size:,}; got {values.shape}")
+    assert np.all(abs(theta + rest - 1) < 1e-6), "rest must be 1 - theta"
+    draws = {len(v) for v in (theta, rest, alpha, beta) if v.ndim == 2} - {1}
+    assert len(draws) < 2, "there must be as many draws of one parameter as of another"
+    for name, values in (("alpha", alpha), ("beta", beta)):
+        bad = ~((values > 0) & np.isfinite(values))
+        pairs = np.flatnonzero(np.atleast_2d(bad).any(axis=0))
+        if len(pairs):
+            raise InputError(
+                f"{name} must be finite and above 0; {len(pairs):,} of {len(counts):,} are not, "
+                f"first at pair {pairs[0]}: {values[..., pairs[0]].min()}"
+            )
+
+
+CHUNK = 1024  # pairs at once, always as many, so that programs compile once
+
+
+def moments_by_draw(
+    fitted: FittedModel, counts: ClickCounts, draws: Sequence[Parameters]
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Means and variances, (draws, pairs) each, of some pairs after the others.
+
+    Where `posteriors` averages over draws, here they stay apart: what depends on many pairs at once
+    varies with the parameters that these have in common.
+    """
+    refuse_after_fork()
+    networks = networks_of(draws)
+    emission = Emission(*bias_by(fitted, draws, contexts_of(fitted, counts.contexts)))
+    mean = Emission(*(part.mean(axis=0) for part in emission[:2]))
+    for _, _, part in chunks_of(counts, CHUNK):
+        alpha, beta = (
+            np.broadcast_to(each, (len(draws), len(part)))
+            for each in relevance_of_pairs(fitted, networks, part)
+        )
+        slots, clicks, unclicked = _laid_out(part)
+        missing = CHUNK - len(part)
+        alpha, beta = (
+            np.pad(each, ((0, 0), (0, missing)), constant_values=1) for each in (alpha, beta)
+        )
+        below = ((0, missing), (0, 0))
+        clicks, unclicked = (np.pad(each, below) for each in (clicks, unclicked))
+        slots = None if slots is None else np.pad(slots, below)
+        average = (mean, alpha.mean(axis=0), beta.mean(axis=0), clicks, unclicked)
+        with jax.enable_x64(True):
+            found = tilted(*average, emission, alpha, beta, slots)
+        yield found.mean[:, : len(part)], found.variance[:, : len(part)]
+
+
+def _laid_out(counts: ClickCounts) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:
+    """Contexts, clicks and unclicked displays by slots, or of all contexts (None) if few."""
+    contexts = len(counts.contexts)
+    if not are_many(contexts):
+        displays, clicks = counts.dense()
+        return None, clicks, displays - clicks
+    size = few_sizes(int(slots_needed(counts).max(initial=1)), contexts)
+    return slots_of(counts, np.arange(len(counts)), size)

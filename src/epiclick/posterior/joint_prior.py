@@ -1,0 +1,85 @@
+"""What is assumed of a click model's parameters and of the last layer before any click.
+
+The parameters have the click model's own prior (`click_models.priors`). The weights of the last
+layer are Gaussian around 0, as wide as lets the mean of relevance differ between items by
+`MEAN_SPREAD` logits and the raw confidence by `CONFIDENCE_SPREAD`; its biases are wider.
+"""
+
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from epiclick.click_models.priors import ParameterPrior, is_held
+
+MEAN_SPREAD = 1.5
+CONFIDENCE_SPREAD = 10.0
+BIAS_WIDENING = 2.0
+"""The biases are so many times as uncertain as outputs differ between items."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """Log prior of the vector of parameters (see `ParameterPosterior`), up to a constant.
+
+    Attributes:
+        clicks: of the click model's free parameters, which come first.
+        layer_sd: (size of the layer,) of its weights and biases.
+    """
+
+    clicks: ParameterPrior
+    layer_sd: np.ndarray
+
+    @property
+    def free(self) -> int:
+        """How many of the parameters are the click model's."""
+        return len(self.clicks.known_mean)
+
+    def log_density(self, vector: Any, xp: ModuleType = np) -> Any:
+        """Logarithm of the density, up to a constant; with jax.numpy it can be traced."""
+        clicks, layer = vector[: self.free], vector[self.free :]
+        return self.clicks.log_density(clicks, xp) - 0.5 * xp.square(layer / self.layer_sd).sum()
+
+    def gradient(self, vector: np.ndarray) -> np.ndarray:
+        """(size,) first derivatives."""
+        clicks, layer = vector[: self.free], vector[self.free :]
+        return np.concatenate([self.clicks.gradient(clicks), -layer / self.layer_sd**2])
+
+    def hessian(self, vector: np.ndarray) -> np.ndarray:
+        """(size, size) second derivatives."""
+        found = np.diag(np.concatenate([np.zeros(self.free), -1 / self.layer_sd**2]))
+        found[: self.free, : self.free] = self.clicks.hessian(vector[: self.free])
+        return found
+
+    @property
+    def held(self) -> np.ndarray:
+        """(size,) whether a parameter was given as it is, not as a prior."""
+        return np.concatenate([is_held(self.clicks), np.zeros(len(self.layer_sd), bool)])
+
+    def learned(self, vector: np.ndarray, hessian: np.ndarray) -> "Prior":
+        """The prior with its hyperparameters learned; the same where it has none.
+
+        Args:
+            vector: (size,) mode of the posterior.
+            hessian: (size, size) of its log density there.
+        """
+        free, assumed = self.free, -self.hessian(vector)
+        information = -hessian - assumed
+        # what clicks say of the parameters once the last layer has followed them
+        follow = np.linalg.solve(-hessian[free:, free:], information[free:, :free])
+        own = information[:free, :free] - information[:free, free:] @ follow
+        slope = -self.gradient(vector)[:free]  # at the mode, both sum to 0
+        clicks = self.clicks.learned(vector[:free], slope, own)
+        return self if clicks is self.clicks else replace(self, clicks=clicks)
+
+
+def layer_spread(mean_square: np.ndarray) -> np.ndarray:
+    """(size of the layer,) prior standard deviation of weights (row by row) and biases.
+
+    Args:
+        mean_square: (units,) mean square of each unit over the pairs, whose sum sets the scale.
+    """
+    outputs = np.array([MEAN_SPREAD, CONFIDENCE_SPREAD])
+    weights = outputs / np.sqrt(max(float(mean_square.sum()), 1e-12))
+    return np.concatenate([np.tile(weights, len(mean_square)), BIAS_WIDENING * outputs])

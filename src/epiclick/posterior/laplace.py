@@ -1,0 +1,196 @@
+r"""The posterior of the click model's parameters and the last layer: a Gaussian around their mean.
+
+`bayes` is minus the inverse of the Hessian of the log density (Laplace's approximation). It trusts
+the model: every click an independent draw from a Beta-binomial. Real clicks vary more than that, so
+`robust` takes their variation from the differences between queries (the sandwich): with g_q the
+gradient of query q's log-likelihood, H minus the Hessian and P the prior's part of it,
+
+.. math:: H^{-1} (G + P) H^{-1}, \qquad
+          G = \frac{1}{Q + n} \Big( Q \frac{Q}{Q - p} \sum_q g_q g_q^\top + n (H - P) \Big),
+          \qquad p = \operatorname{tr}\big((H - P) H^{-1}\big),
+
+where Q counts queries, p the parameters that the clicks decide, and the model itself speaks for n
+queries, as a few of them show little of how they differ. Where the model holds, both agree; where
+there are no clicks, both are the prior.
+"""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from epiclick.batching.pairset import PairSet
+from epiclick.click_models.click_model import ClickModel
+from epiclick.fitted.parameters import ParameterPosterior, Parameters, from_vector, to_vector
+from epiclick.fitted.state import ThetaPosterior
+from epiclick.posterior.density import Density, Emitter, mean_square_inputs
+from epiclick.posterior.joint_prior import Prior, layer_spread
+from epiclick.posterior.mode import Mode, bias_directions, find_mode, inverse, posterior_mean
+
+
+def pareto_k(log_weights: np.ndarray) -> float:
+    r"""Shape k of the generalised Pareto distribution of the largest weights.
+
+    Below 0.5 the weights have a finite variance, above 0.7 no number of draws that is practical
+    corrects for the proposal (Vehtari et al., Pareto smoothed importance sampling). The tail holds
+    :math:`\min(S / 5, 3 \sqrt S)` of S weights. k is the posterior mean of Zhang and Stephens
+    (2009), drawn towards 0.5 by ten weights' worth, as is usual for short tails.
+
+    Args:
+        log_weights: (draws,) up to a constant.
+    """
+    draws = len(log_weights)
+    tail = int(np.ceil(min(draws / 5, 3 * np.sqrt(draws))))
+    ordered = np.sort(log_weights) - np.max(log_weights)
+    excess = np.exp(ordered[-tail:]) - np.exp(ordered[-tail - 1])
+    if excess[-1] <= 0 or (excess[0] <= 0 and np.count_nonzero(excess > 0) < 5):
+        return -np.inf  # all weights alike
+    k = _fit_shape(excess)
+    return float((tail * k + 10 * 0.5) / (tail + 10))
+
+
+def _fit_shape(excess: np.ndarray) -> float:
+    """Zhang and Stephens' estimate of k from excesses in ascending order."""
+    count = len(excess)
+    grid = 30 + int(np.sqrt(count))
+    quartile = excess[int(count / 4 + 0.5) - 1]
+    b = 1 - np.sqrt(grid / (np.arange(1, grid + 1) - 0.5))
+    b = b / (3 * quartile) + 1 / excess[-1]
+    k = np.log1p(-b[:, None] * excess).mean(axis=1)
+    log_profile = count * (np.log(-b / k) - k - 1)
+    weights = 1 / np.exp(log_profile - log_profile[:, None]).sum(axis=1)
+    weights /= weights.sum()
+    return float(np.log1p(-np.sum(b * weights) * excess).mean())
+
+
+DRAWS = 100
+"""Draws whose importance weights are looked at."""
+
+MOST_ROUNDS = 6
+"""Times that the hyperparameters of a prior are learned, each from a mode under the last ones."""
+
+SETTLED = 0.05
+"""Standard deviations by which a parameter may still move, on average, in the next round."""
+
+WORTH_OF_MODEL = 5
+"""Queries that the model's own spread counts for beside the differences between queries."""
+
+MOST_FOR_TAIL = 20_000
+"""Pairs up to which the weights are looked at; with more the posterior is a Gaussian anyway."""
+
+
+class KnownBias(NamedTuple):
+    """Position bias known from elsewhere, in logits: (contexts,) each, NaN where it is not."""
+
+    mean: np.ndarray
+    sd: np.ndarray
+
+
+def make_density(
+    pairs: PairSet,
+    parameters: Parameters,
+    clicks: ClickModel,
+    anchor: int | None,
+    known: KnownBias | None = None,
+) -> Density:
+    """The log density that a fit leaves open, of the click model's parameters and last layer."""
+    contexts = pairs.batches.counts.contexts
+    free = clicks.free(len(contexts), anchor)
+    assumed = clicks.prior(contexts, anchor)
+    if known is not None:
+        assumed = assumed.given(known.mean[free], known.sd[free])
+    prior = Prior(assumed, np.ones(0))
+    width = len(parameters.layers[-1][0])
+    body = parameters.layers[:-1]
+    density = Density(pairs, body, Emitter(clicks, len(contexts), anchor), prior, width)
+    spread = layer_spread(mean_square_inputs(density))
+    return replace(density, prior=replace(prior, layer_sd=spread))
+
+
+def find_posterior(
+    pairs: PairSet,
+    parameters: Parameters,
+    clicks: ClickModel,
+    anchor: int | None,
+    how: ThetaPosterior = "laplace",
+    known: KnownBias | None = None,
+    seed: int = 0,
+    progress: bool = True,
+) -> tuple[Parameters, ParameterPosterior]:
+    """Parameters at the mean of the posterior, found from the given ones, and the posterior.
+
+    Args:
+        pairs: clicks and inputs of all pairs.
+        parameters: trained ones; their body is kept.
+        clicks: the click model.
+        anchor: the context whose bias is 1, or None.
+        how: "laplace", or "nuts" for samples of the same density by Markov chains beside it.
+        known: position bias known from elsewhere.
+        seed: of all draws.
+        progress: show a progress bar of the chains, on a terminal.
+    """
+    with jax.enable_x64(True):
+        density = make_density(pairs, parameters, clicks, anchor, known)
+        density, mode = _highest(density, to_vector(parameters, clicks, anchor), seed)
+        bayes, robust = covariances(mode, density.prior)
+        mean = posterior_mean(density, mode.vector, bayes, seed)
+        posterior = ParameterPosterior(
+            mean=mean,
+            bayes=bayes,
+            robust=robust,
+            pareto_k=_tail(density, mean, bayes, seed)
+            if len(pairs.batches.counts) <= MOST_FOR_TAIL
+            else None,
+            gradient=float(np.sqrt(mode.gradient @ bayes @ mode.gradient)),
+            hyperparameters=density.prior.clicks.hyperparameters(),
+        )
+        if how == "nuts":
+            from epiclick.posterior.nuts import sample
+
+            drawn = sample(density, mode.vector, bayes, seed, progress=progress)
+            posterior = replace(posterior, samples=drawn)
+    return from_vector(parameters, clicks, anchor, mean), posterior
+
+
+def _highest(density: Density, start: np.ndarray, seed: int) -> tuple[Density, Mode]:
+    """The mode, and the density with the hyperparameters of its prior learned on the way."""
+    mode = find_mode(density, start, seed)
+    for _ in range(MOST_ROUNDS):
+        prior = density.prior.learned(mode.vector, mode.curvature.hessian)
+        if prior is density.prior:
+            break
+        density = replace(density, prior=prior)
+        before, mode = mode, find_mode(density, mode.vector, seed)
+        moved = mode.vector - before.vector
+        if moved @ -mode.curvature.hessian @ moved < SETTLED**2 * len(moved):
+            break
+    return density, mode
+
+
+def covariances(mode: Mode, prior: Prior) -> tuple[np.ndarray, np.ndarray]:
+    """`bayes` and `robust`, each (size, size)."""
+    hessian, scores = mode.curvature.hessian, mode.curvature.scores
+    assumed = -prior.hessian(mode.vector)  # precision
+    bayes = inverse(-hessian, prior.held)
+    by_model = -hessian - assumed
+    queries = np.sum(np.any(scores != 0, axis=1))
+    factor = queries / max(queries - np.trace(by_model @ bayes), 1.0)
+    by_queries = factor * scores.T @ scores
+    spread = (queries * by_queries + WORTH_OF_MODEL * by_model) / (queries + WORTH_OF_MODEL)
+    return bayes, bayes @ (spread + assumed) @ bayes
+
+
+def _tail(density: Density, mean: np.ndarray, covariance: np.ndarray, seed: int) -> float | None:
+    """Pareto's k of the importance weights of position bias drawn from the Gaussian.
+
+    The last layer follows each draw as the Gaussian says. Drawn as well, its hundreds of parameters
+    would each add a little to the spread of the weights, and k would be large even where all that
+    depends on them is known well.
+    """
+    along = bias_directions(density, covariance)
+    if not len(along):
+        return None
+    noise = np.random.default_rng([seed, 5]).standard_normal((DRAWS, len(along)))
+    log_weights = density.change(mean, mean + noise @ along)
+    return pareto_k(log_weights + 0.5 * np.square(noise).sum(axis=1))

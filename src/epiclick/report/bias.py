@@ -1,0 +1,309 @@
+"""Position bias with its intervals: numbers and section."""
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from epiclick.fitted.state import given_of
+from epiclick.fitted.tables import stored_at_bound
+from epiclick.report.chart import Axis, Chart, Layer
+from epiclick.report.markup import (
+    bullets,
+    figure,
+    folded,
+    interval,
+    paragraph,
+    percent,
+    section,
+    table,
+)
+from epiclick.report.overview import drawn, few_of, labels_of, spoken
+from epiclick.report.report_sources import Sources
+
+if TYPE_CHECKING:
+    from epiclick.report.page import Report
+
+
+@dataclass(frozen=True)
+class BiasRow:
+    """How much a context is looked at.
+
+    Attributes:
+        label: its values.
+        spoken: the same in a sentence.
+        mean: probability that an item there is looked at.
+        low: lower end of its interval; NaN without one.
+        high: upper end.
+        relative: as a share of the reference's.
+        relative_low: lower end of its interval; NaN without one.
+        relative_high: upper end.
+        truth: of a simulated world, relative to the reference; NaN where unknown.
+        is_at_bound: whether the reference's bias keeps it from rising, so that it has no interval.
+    """
+
+    label: str
+    spoken: str
+    mean: float
+    low: float
+    high: float
+    relative: float
+    relative_low: float
+    relative_high: float
+    truth: float
+    is_at_bound: bool = field(default=False, kw_only=True)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether there is nothing to be sure or unsure of: the reference itself."""
+        return self.relative_low == self.relative_high == 1
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether it is known how sure it is."""
+        return not (self.is_held or math.isnan(self.relative_low))
+
+
+@dataclass(frozen=True)
+class Bias:
+    """Position bias of a model.
+
+    Attributes:
+        context: what it depends on: "position".
+        reference: the context that others are compared with, in a sentence.
+        intervals: "robust", "evidential", or "" where there are none.
+        level: probability of the intervals.
+        is_free: whether the scale is free, so that only relative values are learned.
+        rows: of the contexts, the most displayed if there are many.
+        contexts: how many there are.
+        fit_ratio: chi-squared by its degrees of freedom; None where unknown.
+        fit_freedom: these degrees of freedom.
+        words: what the checks found, sentence by sentence.
+        warnings: what may mislead.
+        model: the click model, in words.
+        history: columns of the contexts where what happened above on a page matters; else "".
+        by_history: the same by these contexts; none where it does not.
+    """
+
+    context: str
+    reference: str
+    intervals: str
+    level: float
+    is_free: bool
+    rows: tuple[BiasRow, ...]
+    contexts: int
+    fit_ratio: float | None
+    fit_freedom: int
+    words: tuple[str, ...]
+    warnings: tuple[str, ...]
+    model: str = "position-based model"
+    history: str = ""
+    by_history: tuple[BiasRow, ...] = ()
+
+
+def bias(sources: Sources) -> Bias:
+    """Ask the model."""
+    fitted, checks = sources.fitted, sources.fitted.training.checks
+    contexts, index = given_of(fitted)
+    reference = int(index[fitted.anchor or 0])
+    displays = np.bincount(index, checks["by_context"]["displays"], len(contexts))
+    table = sources.model.position_bias()
+    at_bound = set() if fitted.clicks.history else set(stored_at_bound(fitted))
+    intervals = "robust"
+    if not fitted.parameters.position.is_point:
+        intervals = "evidential"
+    elif table["low"].isna().all():
+        intervals = ""
+    by_history: tuple[BiasRow, ...] = ()
+    if fitted.clicks.history:
+        own, every = sources.model.click_table(), checks["by_context"]["displays"]
+        bound = set(stored_at_bound(fitted))
+        by_history = _rows(sources, fitted.contexts, own, fitted.anchor or 0, every, bound)
+    return Bias(
+        context=", ".join(contexts.column_names),
+        reference=spoken(contexts, reference),
+        intervals=intervals,
+        level=sources.model.level,
+        is_free=fitted.anchor is None and not checks.get("given_bias"),
+        rows=_rows(sources, contexts, table, reference, displays, at_bound),
+        contexts=len(contexts),
+        fit_ratio=checks.get("chi2_per_df"),
+        fit_freedom=int(checks.get("chi2_df") or 0),
+        words=tuple(w for w in checks.get("words", ()) if not w.startswith("Warning: ")),
+        warnings=tuple(fitted.training.warnings),
+        model=fitted.clicks.title,
+        history=", ".join(fitted.contexts.column_names) if by_history else "",
+        by_history=by_history,
+    )
+
+
+def _rows(
+    sources: Sources,
+    contexts: pa.Table,
+    table: pd.DataFrame,
+    reference: int,
+    displays: Sequence[int] | np.ndarray,
+    at_bound: Collection[int],
+) -> tuple[BiasRow, ...]:
+    """A row for each context of a table, of the most displayed if there are many."""
+    names = ("mean", "low", "high", "relative", "relative_low", "relative_high")
+    numbers = table[list(names)].to_numpy(float).T  # (6, contexts)
+    truth = np.full(len(contexts), np.nan)
+    if sources.truth is not None:
+        truth = sources.truth.bias_at(contexts)
+        truth = truth / truth[reference]
+    labels = labels_of(contexts)
+    return tuple(
+        BiasRow(
+            labels[k],
+            spoken(contexts, k),
+            *(float(values[k]) for values in (*numbers, truth)),
+            is_at_bound=k in at_bound,
+        )
+        for k in drawn(displays)
+    )
+
+
+KINDS = {
+    "robust": "Bars are {level} intervals, from the differences between queries: they hold even "
+    "where clicks vary more than the model allows.",
+    "evidential": "Bars are the {level} intervals that the paper's estimator learns. They are not "
+    "calibrated: nothing makes {level} of them hold.",
+    "": "There are no intervals: this model takes position bias as one number each and cannot "
+    "say how sure it is. The default of `epiclick fit` can.",
+}
+
+
+def bias_section(report: "Report") -> str:
+    """Relative and absolute values, and what the checks say."""
+    found = report.bias
+    charts = _chart(found, absolute=False) + _chart(found, absolute=True)
+    return section(
+        "bias",
+        "Which positions get looked at",
+        paragraph(
+            "A result can only be clicked by someone who looks at it. Position bias is how often "
+            f"a place is looked at; here it is told against {found.reference}, and relevance is "
+            "what is left of a click rate when it is taken out."
+        ),
+        paragraph(KINDS[found.intervals].format(level=f"{found.level:.0%}")),
+        f'<div class="charts">{charts}</div>',
+        few_of(len(found.rows), found.contexts),
+        _by_history(found),
+        _checks(found),
+    )
+
+
+def _chart(found: Bias, *, absolute: bool) -> str:
+    rows = found.rows
+    if absolute:
+        title, label = "Absolute: how often a place is looked at", "looked at"
+        aid = f"100% would be always; {found.reference} counts as 100%, so the others are of it."
+        if found.is_free:
+            aid = (
+                "100% would be always; the scale of these numbers rests on what was assumed "
+                "beforehand, only the relative ones are learned from clicks."
+            )
+        values = [(row.mean, row.low, row.high) for row in rows]
+    else:
+        title, label = f"Relative to {found.reference}", f"of {found.reference}"
+        aid = (
+            "The same item, moved from the place at 100% to another one, gets this share of its "
+            "clicks there."
+        )
+        values = [(row.relative, row.relative_low, row.relative_high) for row in rows]
+    layers = [_values(found, values)]
+    truth = [row.truth for row in rows]
+    if not absolute and not all(map(math.isnan, truth)):
+        layers.append(
+            Layer(
+                "points",
+                "truth",
+                range(len(rows)),
+                truth,
+                [f"{row.spoken}: truly {percent(row.truth)}" for row in rows],
+                colour="truth",
+                offset=0.18,
+            )
+        )
+    chart = Chart(
+        "bias-absolute" if absolute else "bias-relative",
+        title,
+        aid,
+        Axis(found.context, names=tuple(row.label for row in rows)),
+        Axis(label, "percent", low=0),
+        tuple(layers),
+    )
+    columns = (found.context, "looked at", f"{found.level:.0%} interval")
+    numbers = table(
+        columns,
+        (
+            (row.label, percent(value), "at its bound" if row.is_at_bound else interval(low, high))
+            for row, (value, low, high) in zip(rows, values, strict=True)
+        ),
+    )
+    return figure(chart, numbers)
+
+
+def _values(found: Bias, values: list[tuple[float, float, float]]) -> Layer:
+    """The model's values with their intervals."""
+    texts = []
+    for row, (value, low, high) in zip(found.rows, values, strict=True):
+        text = f"{row.spoken}: {percent(value)}"
+        if not math.isnan(low) and low < high:
+            text += f"\n{found.level:.0%} interval {interval(low, high)}"
+        if row.is_at_bound:
+            text += "\nno interval: at its bound"
+        texts.append(text)
+    return Layer(
+        "points",
+        "model",
+        range(len(values)),
+        [value for value, _, _ in values],
+        texts,
+        low=[low for _, low, _ in values],
+        high=[high for _, _, high in values],
+    )
+
+
+def _by_history(found: Bias) -> str:
+    """All contexts, where what happened above on a page matters."""
+    if not found.by_history:
+        return ""
+    columns = [found.history, "looked at", f"{found.level:.0%} interval"]
+    has_truth = not all(math.isnan(row.truth) for row in found.by_history)
+    rows = (
+        (
+            row.label,
+            percent(row.relative),
+            "at its bound" if row.is_at_bound else interval(row.relative_low, row.relative_high),
+            *((percent(row.truth),) if has_truth else ()),
+        )
+        for row in found.by_history
+    )
+    words = paragraph(
+        f"By this {found.model}, how much a place is looked at depends on what was clicked above "
+        "it (0: nothing yet). The charts average over the pages of the log; here is each case."
+    )
+    return words + folded(
+        f"Looked at, by {found.history}",
+        table((*columns, *(("truth",) if has_truth else ())), rows),
+    )
+
+
+def _checks(found: Bias) -> str:
+    """What the checks of data and fit say, in words."""
+    ratio = found.fit_ratio
+    fit = "Too few items were shown often enough to check whether clicks vary as the model says."
+    if ratio is not None:
+        fit = (
+            f"Fit check: clicks vary {ratio:.2f} times as much as a {found.model} says; 1 "
+            "is a perfect fit, above 1.5 it is poor."
+        )
+    warned = "".join(f"<p><b>Warning:</b> {escape(each)}.</p>" for each in found.warnings)
+    return warned + folded("What the checks of data and fit say", bullets((fit, *found.words)))

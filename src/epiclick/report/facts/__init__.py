@@ -1,1 +1,0 @@
-"""Numbers and sentences of the report page, gathered before anything is drawn."""

@@ -1,0 +1,232 @@
+r"""An overview of the data: how much there is, and the click rate of every context.
+
+Displays of one query are alike, so the error of a rate comes from the differences between queries:
+
+.. math:: s^2 = \frac{Q}{Q - 1} \frac{\sum_q (M_q - \hat r\, N_q)^2}{N^2}, \qquad
+          n^* = \hat r (1 - \hat r) / s^2
+
+and the interval is Wilson's for n* displays, never more than there are, so that it has ends even
+where nothing or everything was clicked.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from scipy import stats
+
+from epiclick.data.counts import ClickCounts
+from epiclick.fitted.state import given_of
+from epiclick.report.chart import Axis, Chart, Layer
+from epiclick.report.markup import Absent, figure, interval, missing, percent, section, table
+from epiclick.report.report_sources import Sources
+
+if TYPE_CHECKING:
+    from epiclick.report.page import Report
+
+MOST_DRAWN = 120
+"""Contexts that a chart can hold and a reader tell apart; of more, the most displayed."""
+
+
+def labels_of(contexts: pa.Table) -> tuple[str, ...]:
+    """Each context by its values: "3", or "phone, 3" with several columns."""
+    return tuple(", ".join(map(str, row.values())) for row in contexts.to_pylist())
+
+
+def spoken(contexts: pa.Table, index: int) -> str:
+    """A context in a sentence: "position 3", or "device phone, position 3"."""
+    row = contexts.slice(index, 1).to_pylist()[0]
+    return ", ".join(f"{name} {value}" for name, value in row.items())
+
+
+def drawn(displays: Sequence[int] | np.ndarray) -> list[int]:
+    """Indices of the contexts to be drawn, in their order."""
+    most = np.argsort(-np.asarray(displays, float), kind="stable")[:MOST_DRAWN]
+    return sorted(most.tolist())
+
+
+LEVEL = 0.9
+
+
+def click_rates(
+    counts: ClickCounts, group: np.ndarray, groups: int, level: float = LEVEL
+) -> np.ndarray:
+    """Rate, low and high of groups of entries: (3, groups); NaN where nothing was displayed.
+
+    Args:
+        counts: displays and clicks.
+        group: (entries,) group of each entry.
+        groups: how many there are.
+        level: probability of the intervals.
+    """
+    displays = np.bincount(group, counts.displays, groups)
+    clicks = np.bincount(group, counts.clicks, groups)
+    shown = np.where(displays > 0, displays, np.nan)
+    rate = clicks / shown
+    cell = group.astype(np.int64) * counts.num_queries + counts.query[counts.pair]
+    cells, index = np.unique(cell, return_inverse=True)
+    own = cells // counts.num_queries  # group of each (group, query)
+    residual = np.bincount(index, counts.clicks - rate[group] * counts.displays)
+    queries = np.bincount(own, minlength=groups).astype(float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        squared = np.bincount(own, residual**2, groups) * queries / (queries - 1) / shown**2
+        worth = np.where(squared > 0, rate * (1 - rate) / squared, queries)
+    worth = np.fmin(np.fmax(worth, 1.0), shown)
+    t = stats.t.ppf((1 + level) / 2, np.maximum(queries - 1, 1))
+    scale = 1 + t**2 / worth
+    centre = (rate + t**2 / (2 * worth)) / scale
+    half = t * np.sqrt(rate * (1 - rate) / worth + t**2 / (4 * worth**2)) / scale
+    return np.stack([rate, np.maximum(centre - half, 0), np.minimum(centre + half, 1)])
+
+
+@dataclass(frozen=True)
+class RateRow:
+    """Displays and clicks of a context.
+
+    Attributes:
+        label: its values.
+        displays: how often something was shown there.
+        clicks: how often that was clicked.
+        rate: clicks a display; NaN where nothing was shown.
+        low: lower end of the rate's interval; NaN where the queries are not known.
+        high: upper end.
+    """
+
+    label: str
+    displays: int
+    clicks: int
+    rate: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Glance:
+    """Size of the data.
+
+    Attributes:
+        of: what was counted: "the log", or "the part of the log that the model learned from".
+        pages: result pages; None where that is not known.
+        queries: different queries.
+        pairs: different items, an item being a document shown for a query.
+        displays: items shown.
+        clicks: items clicked.
+        context: what click rates are told by: "position".
+        rows: of the contexts, the most displayed if there are many.
+        contexts: how many there are.
+    """
+
+    of: str
+    pages: int | None
+    queries: int
+    pairs: int
+    displays: int
+    clicks: int
+    context: str
+    rows: tuple[RateRow, ...]
+    contexts: int
+
+
+def glance(sources: Sources) -> Glance:
+    """Count the log; without one, what the model keeps of its own."""
+    fitted, log = sources.fitted, sources.log
+    if log is not None:
+        log = log.by_given()
+        table, contexts = log.by_context(), log.contexts
+        displays, clicks = table["displays"].to_numpy(), table["clicks"].to_numpy()
+        rates = click_rates(log, log.context, len(contexts))
+        sizes = (log.num_queries, len(log), log.total_displays, log.total_clicks)
+    else:
+        kept, (contexts, index) = fitted.training.checks["by_context"], given_of(fitted)
+        displays, clicks = (
+            np.bincount(index, kept[name]).astype(np.int64) for name in ("displays", "clicks")
+        )
+        rate = clicks / np.where(displays > 0, displays, np.nan)
+        rates = np.stack([rate, np.full(len(rate), np.nan), np.full(len(rate), np.nan)])
+        training = fitted.training
+        sizes = (len(fitted.queries.train), training.pairs, training.displays, training.clicks)
+    labels = labels_of(contexts)
+    return Glance(
+        "the log" if log is not None else "the part of its log that the model learned from",
+        None if log is None else log.pages,
+        *sizes,
+        context=", ".join(contexts.column_names),
+        rows=tuple(
+            RateRow(labels[k], int(displays[k]), int(clicks[k]), *map(float, rates[:, k]))
+            for k in drawn(displays)
+        ),
+        contexts=len(contexts),
+    )
+
+
+def glance_section(report: "Report") -> str:
+    """Sizes, and the click rate of every position."""
+    found = report.glance
+    sizes = {
+        "pages": found.pages,
+        "queries": found.queries,
+        "items (query and document)": found.pairs,
+        "displays": found.displays,
+        "clicks": found.clicks,
+    }
+    tiles = "".join(
+        f"<div><b>{'–' if value is None else f'{value:,}'}</b><span>{name}</span></div>"
+        for name, value in sizes.items()
+    )
+    rate = percent(found.clicks / found.displays if found.displays else None)
+    tiles += f"<div><b>{rate}</b><span>of displays clicked</span></div>"
+    words = ""
+    if found.of != "the log":
+        words = missing(Absent(f"No log was given, so these are the numbers of {found.of}.", "LOG"))
+    return section(
+        "data", "The data at a glance", f'<div class="tiles">{tiles}</div>', words, _rates(found)
+    )
+
+
+def _rates(found: Glance) -> str:
+    rows = found.rows
+    chart = Chart(
+        "rates",
+        f"Click rate by {found.context}",
+        "How often what was shown at each place was clicked: high at the top both because people "
+        "look there and because better items stand there, which the next section takes apart.",
+        Axis(found.context, names=tuple(row.label for row in rows)),
+        Axis("clicked", "percent", low=0),
+        (
+            Layer(
+                "bars",
+                "click rate",
+                range(len(rows)),
+                [row.rate for row in rows],
+                [
+                    f"{found.context} {row.label}: {percent(row.rate)} clicked\n"
+                    f"{row.clicks:,} clicks of {row.displays:,} displays"
+                    for row in rows
+                ],
+            ),
+        ),
+    )
+    numbers = table(
+        (found.context, "displays", "clicks", "click rate", "90% interval"),
+        (
+            (
+                row.label,
+                f"{row.displays:,}",
+                f"{row.clicks:,}",
+                percent(row.rate),
+                interval(row.low, row.high),
+            )
+            for row in rows
+        ),
+    )
+    return figure(chart, numbers) + few_of(len(rows), found.contexts)
+
+
+def few_of(shown: int, total: int) -> str:
+    """A word where not all contexts are drawn."""
+    if shown >= total:
+        return ""
+    return f"<p>{escape(f'The {shown} most displayed of {total:,} are shown.')}</p>"

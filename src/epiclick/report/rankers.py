@@ -1,0 +1,364 @@
+"""Which ranker to ship: values, differences and the verdict."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from html import escape
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from epiclick.comparison.result import Comparison
+from epiclick.comparison.verdict import SURE, Check, Difference, backtest_check, chance
+from epiclick.report.chart import Axis, Chart, Layer
+from epiclick.report.markup import (
+    Absent,
+    bullets,
+    figure,
+    folded,
+    missing,
+    number,
+    percent,
+    section,
+    table,
+)
+from epiclick.report.quality import CLEAR, RULES, Quality
+from epiclick.report.report_sources import Sources
+
+if TYPE_CHECKING:
+    from epiclick.report.page import Report
+
+ShipState = Literal["yes", "open", "no"]
+
+BLIND_RULES = (RULES["overall"], RULES["by_context"])
+"""Rules that know nothing of items."""
+
+BINS = 40
+MOST_PAIRS = 30  # differences in the table
+
+
+@dataclass(frozen=True)
+class RankerRow:
+    """What a ranker is worth.
+
+    Attributes:
+        name: of the ranker.
+        value: expected clicks a page.
+        low: lower end of its interval.
+        high: upper end.
+        prob_best: probability that it is the best.
+        loss: clicks a page that choosing it is expected to cost, were the best one known.
+        seen: share of its slots with items judged by their own clicks.
+        spread: part -> share of the variance of its value.
+        truth: its value in a simulated world; NaN where unknown.
+    """
+
+    name: str
+    value: float
+    low: float
+    high: float
+    prob_best: float
+    loss: float
+    seen: float
+    spread: tuple[tuple[str, float], ...]
+    truth: float = float("nan")
+
+
+@dataclass(frozen=True)
+class Rankers:
+    """A comparison of rankers.
+
+    Attributes:
+        rows: from the best to the worst.
+        differences: the best against each other one.
+        verdict: in words.
+        is_uncertain: whether the model knows how sure it is.
+        is_sure: whether the best one beats the next with a probability that allows a verdict.
+        level: probability of the intervals.
+        queries: how many were compared.
+        edges: (BINS + 1,) of a histogram of the difference between the best and the next.
+        heights: (BINS,) shares.
+        notes: what was left out or assumed.
+        is_backtested: whether the model was checked on a log held back.
+        has_log: whether items could be judged by their own clicks.
+        checks: that did not pass and bear on which ranker to ship.
+    """
+
+    rows: tuple[RankerRow, ...]
+    differences: tuple[Difference, ...]
+    verdict: str
+    is_uncertain: bool
+    is_sure: bool
+    level: float
+    queries: int
+    edges: tuple[float, ...]
+    heights: tuple[float, ...]
+    notes: tuple[str, ...]
+    is_backtested: bool
+    has_log: bool
+    checks: tuple[Check, ...]
+
+    @property
+    def state(self) -> ShipState:
+        """Whether to ship the best one: "no" if a check failed, "open" if that is undecided."""
+        if self.is_sure and any(check.state == "failed" for check in self.checks):
+            return "no"
+        return "yes" if self.is_sure and not self.checks else "open"
+
+
+def rankers(sources: Sources, quality: Quality | Absent | None = None) -> Rankers | Absent:
+    """What the comparison found, and what speaks against it in the model's quality."""
+    found = sources.comparison
+    if found is None:
+        return Absent(
+            "No rankers were compared. Give what two or more of them show (query_id, doc_id, "
+            "position) to see which gets more clicks.",
+            "--ranking new=new.parquet --ranking old=old.parquet",
+        )
+    rows = sorted(_rows(found, sources.true_values), key=lambda row: -row.value)
+    others = [found.difference(rows[0].name, row.name) for row in rows[1:]]
+    edges, heights = _histogram(found, others)
+    more = tuple(_further_checks(found, quality))
+    return Rankers(
+        rows=tuple(rows),
+        differences=tuple(others[:MOST_PAIRS]),
+        verdict=found.verdict_at(SURE, more),
+        is_uncertain=found.is_uncertain,
+        is_sure=bool(others) and found.is_uncertain and others[0].prob_better >= SURE,
+        level=found.level,
+        queries=found.queries,
+        edges=edges,
+        heights=heights,
+        notes=found.notes,
+        is_backtested=found.backtest is not None,
+        has_log=found.has_log,
+        checks=(*found.checks(), *more),
+    )
+
+
+def _further_checks(found: Comparison, quality: Quality | Absent | None) -> Iterator[Check]:
+    """Checks that the page makes beside those of the comparison.
+
+    A better model, or click rates by item, do not bear on rankers: these know items by the clicks
+    that a comparison gives the model as well. Rules that know nothing of items do: where one of
+    them predicts clicks better, what the model knows of items is worth nothing.
+    """
+    if not found.has_log:
+        title = "all items are judged by their features alone"
+        yield Check("log", "doubtful", title, "", "Give the log, so that their own clicks count.")
+    if not isinstance(quality, Quality):
+        return
+    if found.backtest is None:
+        yield from backtest_check(quality.backtest.grade, quality.backtest.words)
+    for row in quality.scores:
+        if row.name in BLIND_RULES and row.lead < -CLEAR * row.lead_error:
+            title = f"a simple rule ({row.name}) predicts clicks better than the model"
+            remedy = "Train for longer, or with other features."
+            yield Check("rules", "failed", title, "", remedy)
+            return
+
+
+def _rows(found: Comparison, truth: Mapping[str, float]) -> list[RankerRow]:
+    return [
+        RankerRow(
+            name=row["name"],
+            value=float(row["value"]),
+            low=float(row["low"]),
+            high=float(row["high"]),
+            prob_best=float(row["prob_best"]),
+            loss=float(row["expected_loss"]),
+            seen=float(row["seen"]),
+            spread=tuple(found.spread(row["name"]).shares().items()),
+            truth=truth.get(row["name"], float("nan")),
+        )
+        for row in found.rankers.to_dict("records")
+    ]
+
+
+def _histogram(
+    found: Comparison, others: list[Difference]
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Edges and shares of the best ranker's lead over the next; nothing where that is no matter."""
+    if not others or not found.is_uncertain:
+        return (), ()
+    drawn = found.samples()
+    lead = (drawn[others[0].name] - drawn[others[0].against]).to_numpy()
+    if np.ptp(lead) == 0:
+        return (), ()
+    heights, edges = np.histogram(lead, bins=BINS)
+    return tuple(edges.tolist()), tuple((heights / len(lead)).tolist())
+
+
+TITLE = "Which ranker to ship"
+PARTS = {
+    "seen": "items seen in the log",
+    "unseen": "items never shown",
+    "position_bias": "position bias",
+    "network": "what features say",
+}
+
+
+def rankers_section(report: "Report") -> str:
+    """Verdict, values, lead, where the uncertainty comes from."""
+    found = report.rankers
+    if isinstance(found, Absent):
+        return section("rankers", TITLE, missing(found))
+    charts = _values(found) + (_lead(found) if found.heights else "")
+    backtest = (
+        ""
+        if found.is_backtested
+        else missing(
+            Absent("The comparison was not checked on a log held back.", "--backtest later.parquet")
+        )
+    )
+    return section(
+        "rankers",
+        TITLE,
+        f'<p class="verdict is-{found.state}"><b>Verdict:</b> {escape(found.verdict)}</p>',
+        backtest,
+        f'<div class="charts">{charts}</div>',
+        _differences(found),
+        folded("Where the uncertainty comes from", _spread(found)) if found.is_uncertain else "",
+        folded("How the comparison was made", bullets(f"{note}." for note in found.notes))
+        if found.notes
+        else "",
+    )
+
+
+def _values(found: Rankers) -> str:
+    rows = list(reversed(found.rows))  # the best at the top
+    level = f"{found.level:.0%}"
+    knows_truth = not any(math.isnan(row.truth) for row in rows)
+    aid = (
+        f"Expected clicks on a page of results, with {level} intervals; rankers share much of "
+        "their uncertainty, so intervals that overlap may still be told apart."
+    )
+    if not found.is_uncertain:
+        aid = "Expected clicks on a page of results; this model cannot say how sure they are."
+    chart = Chart(
+        "values",
+        f"Clicks a page, over {found.queries:,} queries",
+        aid,
+        Axis("clicks a page"),
+        Axis("", names=tuple(row.name for row in rows)),
+        (
+            Layer(
+                "points",
+                "expected" if knows_truth else "",
+                [row.value for row in rows],
+                range(len(rows)),
+                [_told(found, row) for row in rows],
+                low=[row.low for row in rows] if found.is_uncertain else (),
+                high=[row.high for row in rows] if found.is_uncertain else (),
+            ),
+            *([_truth(rows)] if knows_truth else []),
+        ),
+    )
+    columns = ("ranker", "clicks a page", f"{level} interval", "P(best)", "expected loss", "seen")
+    numbers = table(
+        (*columns, "truth") if knows_truth else columns,
+        (
+            (
+                row.name,
+                number(row.value, 4),
+                f"{number(row.low, 4)} to {number(row.high, 4)}" if found.is_uncertain else "–",
+                chance(row.prob_best) if found.is_uncertain else "–",
+                number(row.loss, 4),
+                percent(row.seen, 0),
+                *([number(row.truth, 4)] if knows_truth else []),
+            )
+            for row in found.rows
+        ),
+    )
+    return figure(chart, numbers)
+
+
+def _truth(rows: list[RankerRow]) -> Layer:
+    """What the rankers truly get, just above what was expected."""
+    return Layer(
+        "points",
+        "truth",
+        [row.truth for row in rows],
+        range(len(rows)),
+        [f"{row.name}: truly {number(row.truth, 4)} clicks a page" for row in rows],
+        colour="truth",
+        offset=0.18,
+    )
+
+
+def _told(found: Rankers, row: RankerRow) -> str:
+    text = f"{row.name}: {number(row.value, 4)} clicks a page"
+    if not found.is_uncertain:
+        return text
+    ends = f"{number(row.low, 4)} to {number(row.high, 4)}"
+    return (
+        f"{text}\n{found.level:.0%} interval {ends}\nbest with probability {chance(row.prob_best)}"
+    )
+
+
+def _lead(found: Rankers) -> str:
+    lead, edges = found.differences[0], found.edges
+    size = edges[1] - edges[0]
+    middles = [(one + other) / 2 for one, other in pairwise(edges)]
+    chart = Chart(
+        "lead",
+        f"Lead of {lead.name} over {lead.against}",
+        f"All leads that the clicks allow, by how likely they are: what lies right of the dashed "
+        f"line at 0 speaks for {lead.name}.",
+        Axis("clicks a page more"),
+        Axis("probability", "percent", low=0),
+        (
+            Layer(
+                "bars",
+                "",
+                middles,
+                found.heights,
+                [
+                    f"{one:+.4f} to {other:+.4f} clicks a page: {percent(share)}"
+                    for (one, other), share in zip(pairwise(edges), found.heights, strict=True)
+                ],
+                size=size,
+                colour="c2",
+            ),
+            Layer("rule", "", [0, 0], [None, None], colour="truth"),
+        ),
+    )
+    return figure(chart)
+
+
+def _differences(found: Rankers) -> str:
+    if not found.differences:
+        return ""
+    return table(
+        (
+            "ranker",
+            "against",
+            "clicks a page",
+            "relative",
+            f"{found.level:.0%} interval",
+            "P(better)",
+        ),
+        (
+            (
+                each.name,
+                each.against,
+                f"{each.difference:+.4f}",
+                f"{each.relative:+.1%}",
+                f"{each.relative_low:+.1%} to {each.relative_high:+.1%}"
+                if found.is_uncertain
+                else "–",
+                chance(each.prob_better) if found.is_uncertain else "–",
+            )
+            for each in found.differences
+        ),
+        texts=2,
+    )
+
+
+def _spread(found: Rankers) -> str:
+    shares = [(row.name, dict(row.spread)) for row in found.rows]
+    return table(
+        ("share of the variance", *PARTS.values()),
+        ((name, *(percent(own.get(part), 0) for part in PARTS)) for name, own in shares),
+    )

@@ -1,0 +1,160 @@
+"""Users who click: how a page's items and their positions turn into clicks.
+
+Every click model is a kind of user, who clicks as it says; the others break all of them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from epiclick.click_models.click_model import ClickModel, Emission, given_names
+from epiclick.click_models.recursion import click_chances, draw_clicks
+from epiclick.click_models.registry import CLICK_MODELS
+
+SATISFACTION = 0.5  # probability that a click ends the cascade user's search
+TRUST_FLOOR = 0.8  # of the clicks on relevant items that survive however low the item is
+TRUST_NOISE = 0.3  # probability that the first item is clicked for its place alone
+
+
+@dataclass(frozen=True)
+class UserModel:
+    """One kind of user.
+
+    Attributes:
+        draw: (relevance (pages, K), position_bias (K,), rng) -> clicks (pages, K) bool.
+        probability: (relevance (..., K), position_bias (K,)) -> (..., K), the probability of a
+            click on each item, averaged over what happens on the rest of the page.
+        has_taste: each page's user adds a taste of their own to relevance, and the logging policy
+            knows it.
+        click_model: the one by which they click; None for users who follow none.
+    """
+
+    draw: Callable[[np.ndarray, np.ndarray, np.random.Generator], np.ndarray]
+    probability: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    has_taste: bool = False
+    click_model: ClickModel | None = None
+
+
+def pbm_probability(relevance: np.ndarray, position_bias: np.ndarray) -> np.ndarray:
+    """Position-based model: P(click) = theta_k zeta."""
+    return position_bias * relevance
+
+
+def trust_probability(relevance: np.ndarray, position_bias: np.ndarray) -> np.ndarray:
+    """Trust bias: P(click) = theta_k (plus_k zeta + minus_k (1 - zeta)).
+
+    plus_k = 0.8 + 0.2 / k: relevant items lower down are recognised less often.
+    minus_k = 0.3 / k: items that are not relevant are clicked because they stand high.
+    """
+    k = np.arange(1, len(position_bias) + 1)
+    plus, minus = TRUST_FLOOR + (1 - TRUST_FLOOR) / k, TRUST_NOISE / k
+    return position_bias * (plus * relevance + minus * (1 - relevance))
+
+
+def cascade_probability(relevance: np.ndarray, position_bias: np.ndarray) -> np.ndarray:
+    """Cascade: P(click at k) = theta_k zeta_k prod_{j<k} (1 - 0.5 zeta_j)."""
+    not_satisfied = np.cumprod(1 - SATISFACTION * relevance, axis=-1)
+    before = np.concatenate([np.ones_like(relevance[..., :1]), not_satisfied[..., :-1]], axis=-1)
+    return position_bias * relevance * before
+
+
+def draw_independent(
+    probability: Callable[[np.ndarray, np.ndarray], np.ndarray],
+) -> Callable[[np.ndarray, np.ndarray, np.random.Generator], np.ndarray]:
+    """Clicks that are independent given their probabilities."""
+
+    def draw(
+        relevance: np.ndarray, position_bias: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
+        return rng.random(relevance.shape) < probability(relevance, position_bias)
+
+    return draw
+
+
+def draw_cascade(
+    relevance: np.ndarray, position_bias: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Users who read from the top and stop after a click that satisfies them.
+
+    A user has the patience to read down to position k with probability theta_k (so theta must not
+    increase), clicks what is read with probability zeta, and after each click stops, satisfied,
+    with probability 0.5. Clicks thus lower the examination of all that stands below them.
+    """
+    patient = rng.random((len(relevance), 1)) < position_bias
+    attracted = rng.random(relevance.shape) < relevance
+    satisfied = attracted & (rng.random(relevance.shape) < SATISFACTION)
+    # Patience ends once for all, so whoever reads k has read, and may have clicked, all above it.
+    satisfied_above = np.cumsum(satisfied, axis=1) - satisfied > 0
+    return patient & attracted & ~satisfied_above
+
+
+def users_of(model: ClickModel) -> UserModel:
+    """Users who click as a click model says, with the parameters of its `world`."""
+
+    def draw(
+        relevance: np.ndarray, position_bias: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
+        contexts, emission = model.world(position_bias)
+        slots = np.broadcast_to(np.arange(relevance.shape[1]), relevance.shape)
+        return draw_clicks(model.states(contexts), emission, slots, relevance, rng)
+
+    def probability(relevance: np.ndarray, position_bias: np.ndarray) -> np.ndarray:
+        contexts, emission = model.world(position_bias)
+        depth = relevance.shape[-1]
+        # all pages have the same slots: as draws of one page they are gone through together
+        pages = relevance.reshape(-1, 1, depth)
+        one = Emission(*(None if part is None else part[None] for part in emission))
+        chances = click_chances(model.states(contexts), one, np.arange(depth)[None], pages)
+        return chances.reshape(relevance.shape)
+
+    return UserModel(draw, probability, click_model=model)
+
+
+USERS: dict[str, UserModel] = {
+    **{name: users_of(model) for name, model in CLICK_MODELS.items()},
+    "cascade": UserModel(draw_cascade, cascade_probability),
+    "trust": UserModel(draw_independent(trust_probability), trust_probability),
+    "personal": UserModel(draw_independent(pbm_probability), pbm_probability, has_taste=True),
+}
+
+
+THETA = "theta"
+
+
+def examination_table(users: str, position_bias: np.ndarray) -> pa.Table:
+    """Contexts of a world, those of its users' click model, and `theta` in each.
+
+    Users who follow no click model have position bias alone.
+    """
+    model = USERS[users].click_model or CLICK_MODELS["pbm"]
+    contexts, emission = model.world(position_bias)
+    return contexts.append_column(THETA, pa.array(emission.attractive))
+
+
+def examination_at(examination: pa.Table, contexts: pa.Table) -> np.ndarray:
+    """(contexts,) true theta in the contexts of a fitted model, whichever click model it has.
+
+    NaN where this world has no such context, or several that differ: users who look further after
+    a click have no position bias that is the same on all pages.
+    """
+    if not has_positions_alone(contexts):
+        return np.full(len(contexts), np.nan)
+    shared = [name for name in examination.column_names if name in contexts.column_names]
+    known: dict[tuple[int, ...], set[float]] = {}
+    for key, theta in zip(_rows(examination, shared), examination[THETA].to_pylist(), strict=True):
+        known.setdefault(key, set()).add(theta)
+    found = [known.get(key, set()) for key in _rows(contexts, shared)]
+    return np.array([next(iter(each)) if len(each) == 1 else np.nan for each in found], float)
+
+
+def has_positions_alone(contexts: pa.Table) -> bool:
+    """Whether positions, as numbers, are all that is given in contexts, as in simulated worlds."""
+    history = [name for model in CLICK_MODELS.values() for name in model.history]
+    given = given_names(contexts, history)
+    return given == ["position"] and pa.types.is_integer(contexts["position"].type)
+
+
+def _rows(table: pa.Table, names: list[str]) -> list[tuple[int, ...]]:
+    return list(zip(*(table[name].to_pylist() for name in names), strict=True))
