@@ -234,16 +234,96 @@ def expanded_log_unclicked(
         (samples, pairs).
     """
     u, v = tables(emission)
-    if v is None:
-        polynomials = _symmetric_polynomials(_looked_up(u, order))
-    else:
-        polynomials = _coefficients(_looked_up(u, order), _looked_up(v, order))
-    ratios = _ratios(attractive, beta, order.shape[1])
+    us = _looked_up(u, order)
+    vs = None if v is None else _looked_up(v, order)
+    if len(u) == 1:
+        return _log_sum(us, vs, attractive, beta)
+    polynomials = _symmetric_polynomials([*us]) if vs is None else _coefficients([*us], [*vs])
+    ratios = _ratios(attractive, beta, len(us))
     return jnp.log(sum(e * ratio for e, ratio in zip(polynomials, ratios, strict=True)))
 
 
-def _looked_up(values: jax.Array, order: jax.Array) -> list[jax.Array]:
-    """Values (samples, codes) at each display: `width` arrays (samples, pairs).
+@jax.custom_jvp
+def _log_sum(
+    us: jax.Array, vs: jax.Array | None, attractive: jax.Array, beta: jax.Array
+) -> jax.Array:
+    """The logarithm of the sum, (samples, pairs), of displays us and vs (width, samples, pairs).
+
+    Its derivatives are written out: the compiler takes several times as long for those that
+    automatic differentiation finds, and most of the time of a small fit is compiling.
+    """
+    return jnp.log(_mixtures(us, vs, attractive, beta)[0].sum(axis=0))
+
+
+@_log_sum.defjvp
+def _log_sum_jvp(primals: tuple, tangents: tuple) -> tuple[jax.Array, jax.Array]:
+    """The sum, and its change, from the derivatives by each display and by both Beta parameters.
+
+    With p the weights of the mixture before a display and g the derivatives of the sum by those
+    after it, the display's form leads back to g_n <- (v g_n (b + j - n) + u g_(n+1) (a + n)) / s,
+    s = a + b + j, and its own derivatives are sums over n of products of g and p.
+    """
+    us, vs, attractive, beta = primals
+    by_u, by_v, by_attractive, by_beta = tangents
+    last, before = _mixtures(us, vs, attractive, beta)
+    total = last.sum(axis=0)
+    hidden = jnp.arange(len(last), dtype=us.dtype)[:, None, None]  # n
+
+    def step(later: tuple, display: tuple) -> tuple[tuple, tuple]:
+        g, d_attractive, d_beta = later
+        weights, u, v, counted = display
+        shift = attractive + beta + counted
+        above = jnp.concatenate([g[1:], jnp.zeros_like(g[:1])])  # g_(n+1)
+        stays, moves = weights * g, weights * above
+        stay = (stays * (beta + counted - hidden)).sum(axis=0)
+        move = (moves * (attractive + hidden)).sum(axis=0)
+        stays, moves = stays.sum(axis=0), moves.sum(axis=0) * u
+        through = stay + move * u if v is None else stay * v + move * u
+        through = through / shift
+        d_attractive = d_attractive + (moves - through) / shift
+        d_beta = d_beta + ((stays if v is None else stays * v) - through) / shift
+        g = (beta + counted - hidden) * (g if v is None else g * v) + (
+            attractive + hidden
+        ) * above * u
+        return (g / shift, d_attractive, d_beta), (
+            move / shift,
+            None if v is None else stay / shift,
+        )
+
+    nothing = jnp.zeros_like(total)
+    start = (jnp.broadcast_to(1 / total, last.shape), nothing, nothing)
+    displays = (before, us, vs, jnp.arange(len(us), dtype=us.dtype))
+    (_, d_attractive, d_beta), (d_u, d_v) = jax.lax.scan(step, start, displays, reverse=True)
+    change = (d_u * by_u).sum(axis=0) + d_attractive * by_attractive + d_beta * by_beta
+    return jnp.log(total), change if vs is None else change + (d_v * by_v).sum(axis=0)
+
+
+def _mixtures(
+    us: jax.Array, vs: jax.Array | None, attractive: jax.Array, beta: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Weights of the mixture, not normalised, after all displays and before each of them.
+
+    They add up to the likelihood of the displays up to there, a product of probabilities. (width +
+    1, samples, pairs), and (width, width + 1, samples, pairs).
+    """
+    width, samples, pairs = us.shape
+    hidden = jnp.arange(width + 1, dtype=us.dtype)[:, None, None]  # n
+
+    def step(weights: jax.Array, display: tuple) -> tuple[jax.Array, jax.Array]:
+        u, v, counted = display
+        # weights beyond n = counted are 0, whatever their factors
+        stay = weights * (beta + counted - hidden)
+        move = weights * (attractive + hidden) * u
+        stay = stay if v is None else stay * v
+        grown = stay + jnp.concatenate([jnp.zeros_like(move[:1]), move[:-1]])
+        return grown / (attractive + beta + counted), weights
+
+    start = jnp.zeros((width + 1, samples, pairs), us.dtype).at[0].set(1)
+    return jax.lax.scan(step, start, (us, vs, jnp.arange(width, dtype=us.dtype)))
+
+
+def _looked_up(values: jax.Array, order: jax.Array) -> jax.Array:
+    """Values (samples, codes) at each display: (width, samples, pairs).
 
     A display that is missing counts as one that nobody looks at: its factor is (1 - zeta) + zeta.
     Looked up by a product with ones and zeros, several times faster than a gather where contexts
@@ -251,13 +331,11 @@ def _looked_up(values: jax.Array, order: jax.Array) -> list[jax.Array]:
     """
     samples, codes = values.shape
     table = jnp.concatenate([values, jnp.ones((samples, 1), values.dtype)], axis=1)
-    number = jnp.where(order < 0, codes, order)
+    number = jnp.where(order < 0, codes, order).T  # (width, pairs)
     if codes > MANY_CONTEXTS:
-        return [table[:, number[:, i]] for i in range(order.shape[1])]
-    # (codes + 1, width, pairs)
-    chosen = jnp.arange(codes + 1)[:, None, None] == number.T[None]
-    each = jnp.tensordot(table, chosen.astype(values.dtype), axes=1)  # (samples, width, pairs)
-    return [each[:, i] for i in range(order.shape[1])]
+        return jnp.moveaxis(table[:, number], 0, 1)
+    chosen = jnp.arange(codes + 1)[:, None, None] == number  # (codes + 1, width, pairs)
+    return jnp.moveaxis(jnp.tensordot(table, chosen.astype(values.dtype), axes=1), 0, 1)
 
 
 def _coefficients(us: list[jax.Array], vs: list[jax.Array]) -> list[jax.Array]:
