@@ -10,6 +10,7 @@ import json
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeAlias
 from unittest import mock
 
@@ -28,7 +29,7 @@ from epiclick.likelihood.pairs import PairBatch
 from epiclick.plans import epistemic_plan, pointwise_plan
 from epiclick.training.ensemble import _step
 from epiclick.training.loop import Training
-from epiclick.training.objective import EpistemicObjective, _betas
+from epiclick.training.objective import _betas
 
 WORLD = {"queries": 10_000, "docs": 120, "features": 136, "pages": 100_000, "positions": 5}
 PAIRS = 12_000
@@ -65,8 +66,9 @@ def plans(counts: ClickCounts) -> dict[str, Plan]:
     made = {"pointwise": pointwise_plan(ec.PointwisePBM(), counts)}
     for name in ("marginal", *SAMPLED):
         made[name] = epistemic_plan(ec.EpistemicPBM(estimator=name, samples=SAMPLES), counts)
-    objective = EpistemicObjective(InLogSpace(SAMPLES), 0.0, None, SAMPLES)
-    made["conditioned_in_log_space"] = Plan(**{**vars(made["conditioned"]), "objective": objective})
+    usual = made["conditioned"]
+    variant = replace(usual.objective, estimator=InLogSpace(SAMPLES))
+    made["conditioned_in_log_space"] = replace(usual, objective=variant)
     return made
 
 
@@ -145,7 +147,7 @@ def products_in_range(training: Training, inputs: np.ndarray, batch: PairBatch) 
     rng = np.random.default_rng(0)
     draws = training.objective.draw(rng, training.start().parameters, inputs)
     smallest = jax.jit(lambda b, d: sampling._accumulate(b, d, sampling._products)[2])(batch, draws)
-    return bool(smallest > sampling.SMALLEST)
+    return bool(smallest > sampling.SMALLEST_WEIGHT)
 
 
 def main() -> None:

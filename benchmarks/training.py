@@ -27,7 +27,7 @@ import epiclick as ec
 from epiclick.batching.pairset import PairSet, fit_scaler
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import FeatureTable
-from epiclick.fitting import _batch_size
+from epiclick.fitting import pairs_per_batch
 from epiclick.plans import epistemic_plan
 from epiclick.training.ensemble import _step
 from estimators import Run, in_turn, timed, training_of
@@ -212,7 +212,7 @@ def epoch_of(pairs: int, features: int) -> Run:
     """A function that trains for an epoch on that many pairs, in the batches of a default fit."""
     counts = synthetic(pairs, features)
     plan = epistemic_plan(ec.EpistemicPBM(), counts)
-    batched = PairSet.of(counts, fit_scaler(counts), _batch_size(plan, counts))
+    batched = PairSet.of(counts, fit_scaler(counts), pairs_per_batch(plan, pairs))
     training = training_of(plan, batched)
     state = training.start()
     return timed(lambda: training._epoch(training.objective, state, 0.0, lambda: None).parameters)
