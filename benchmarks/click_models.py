@@ -1,7 +1,7 @@
-"""A user browsing model beside a position-based one on the same log: time and memory of a fit.
+"""Time and memory of fitting a user browsing and a position-based model to the same log.
 
 Prints JSON: for 10 and 20 positions (55 and 210 contexts), seconds, processor seconds and peak
-memory of fits without features, each in a process of its own, and their ratios.
+memory of fits without features, each in its own process, and their ratios.
 """
 
 import json

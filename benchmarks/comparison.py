@@ -25,12 +25,12 @@ def ranking(score: np.ndarray) -> pa.Table:
 
 
 def memory() -> float:
-    """Most memory used so far, in GB."""
+    """Peak memory so far, in GB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 
 def main() -> None:
-    """Fit once, compare twice: with compiling, and without."""
+    """Fit once, compare twice: with compilation and without."""
     world = ec.simulate(queries=QUERIES, docs=DOCS, features=20, pages=200_000, seed=0)
     counts = world.counts()
     model = ec.EpistemicPBM(epochs=3).fit(counts, progress=False)

@@ -1,7 +1,7 @@
 """Counting against the bare DuckDB GROUP BY on the same file, in one run; prints JSON.
 
-Each kind of log is counted three times by either way in turn; the ratio is that of the medians.
-Peak memory is that of a process which only counts.
+Each kind of log is counted three times by both methods in turn; the ratio is that of the medians.
+Peak memory is that of a process that only counts.
 """
 
 import argparse
@@ -23,7 +23,7 @@ REPEATS = 10
 
 
 def write_log(path: Path, rows: int, *, pages: bool, text: bool) -> None:
-    """A log of pages with five documents each; one row in ten has a key of its own."""
+    """A log of pages with five documents each; one row in ten has a distinct key."""
     queries = rows // 10 // (DOCS * POSITIONS)
     page = "page AS page_id, " if pages else ""
     query = "'query ' || query::VARCHAR" if text else "query"
@@ -44,7 +44,7 @@ def write_log(path: Path, rows: int, *, pages: bool, text: bool) -> None:
 
 
 def bare(path: Path) -> float:
-    """Seconds of the query that anyone would write, on a connection of its own as read_log's is."""
+    """Seconds of the obvious query, on its own connection, as in read_log."""
     start = time.perf_counter()
     duckdb.connect().execute(
         "SELECT query_id, doc_id, position, count(*) AS displays, sum(click) AS clicks "
@@ -54,7 +54,7 @@ def bare(path: Path) -> float:
 
 
 def counted(path: Path) -> float:
-    """Seconds of read_log, checks and all."""
+    """Seconds of read_log, with all checks."""
     from epiclick import read_log
 
     start = time.perf_counter()
@@ -71,7 +71,7 @@ def compare(path: Path) -> dict[str, object]:
 
 
 def peak_memory() -> int:
-    """Largest resident size of this process in bytes; getrusage would tell the parent's."""
+    """Largest resident size of this process in bytes; getrusage would return the parent's."""
     status = Path("/proc/self/status").read_text()
     return int(next(line.split()[1] for line in status.splitlines() if "VmHWM" in line)) * 1024
 

@@ -1,8 +1,8 @@
 """Time of one training step by estimator, on a 12,000-pair batch of a paper-sized world.
 
-Steps are what the training loop does with a batch: samples are drawn, then the compiled step runs.
-All are timed in turn, and medians count. Two further ways show where the time of `conditioned`
-goes: its inner weights by logarithms alone, and its samples drawn by jax. Prints one JSON object.
+A step is what the training loop does with a batch: samples are drawn, then the compiled step runs.
+All are timed in turn, and medians are reported. Two variants show where the time of `conditioned`
+goes: inner weights in log space only, and samples drawn by jax. Prints one JSON object.
 """
 
 import argparse
@@ -10,6 +10,7 @@ import json
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeAlias
 from unittest import mock
 
@@ -28,19 +29,19 @@ from epiclick.likelihood.pairs import PairBatch
 from epiclick.plans import epistemic_plan, pointwise_plan
 from epiclick.training.ensemble import _step
 from epiclick.training.loop import Training
-from epiclick.training.objective import EpistemicObjective, _betas
+from epiclick.training.objective import _betas
 
 WORLD = {"queries": 10_000, "docs": 120, "features": 136, "pages": 100_000, "positions": 5}
 PAIRS = 12_000
 SAMPLES = 60
 Run: TypeAlias = Callable[[], tuple[float, ...]]
-"""Does something and tells the seconds of each part of it."""
+"""Does some work and returns the seconds of each part."""
 
 SAMPLED = ("exact", "conditioned", "self_normalized", "naive")
 
 
-class InLogarithms(conditioned.Conditioned):
-    """The conditioned estimator without products in float32: all inner weights by logarithms."""
+class InLogSpace(conditioned.Conditioned):
+    """The conditioned estimator without products in float32: all inner weights in log space."""
 
     def estimate(
         self, relevance: Betas, position: Betas, batch: PairBatch, draws: Draws | None
@@ -55,25 +56,24 @@ class InLogarithms(conditioned.Conditioned):
 
 
 def training_of(plan: Plan, pairs: PairSet) -> Training:
-    """The run of training that `fit` would begin, on these pairs."""
+    """The training that `fit` would start on these pairs."""
     begin = _start(plan, pairs.batches.counts, pairs.width)
     return Training(plan.objective, begin, pairs, None, plan.training)
 
 
 def plans(counts: ClickCounts) -> dict[str, Plan]:
-    """How each estimator is fitted, the variant of `conditioned` too."""
+    """The plan of each estimator, including the variant of `conditioned`."""
     made = {"pointwise": pointwise_plan(ec.PointwisePBM(), counts)}
     for name in ("marginal", *SAMPLED):
         made[name] = epistemic_plan(ec.EpistemicPBM(estimator=name, samples=SAMPLES), counts)
-    objective = EpistemicObjective(InLogarithms(SAMPLES), 0.0, None, SAMPLES)
-    made["conditioned_in_logarithms"] = Plan(
-        **{**vars(made["conditioned"]), "objective": objective}
-    )
+    usual = made["conditioned"]
+    variant = replace(usual.objective, estimator=InLogSpace(SAMPLES))
+    made["conditioned_in_log_space"] = replace(usual, objective=variant)
     return made
 
 
 def stepper(training: Training, inputs: np.ndarray, batch: PairBatch) -> Run:
-    """A function that does one step anew and tells the seconds of drawing and of the rest."""
+    """A function that runs one step and returns the seconds of drawing and of the rest."""
     state, rng = training.start(), np.random.default_rng(0)
 
     def step() -> tuple[float, ...]:
@@ -81,7 +81,7 @@ def stepper(training: Training, inputs: np.ndarray, batch: PairBatch) -> Run:
         draws = training.objective.draw(rng, state.parameters, inputs)
         jax.block_until_ready(draws)
         drawn = time.perf_counter()
-        told = _step(
+        stepped = _step(
             training.objective,
             training._optimizer,
             state.parameters,
@@ -90,7 +90,7 @@ def stepper(training: Training, inputs: np.ndarray, batch: PairBatch) -> Run:
             batch,
             draws,
         )
-        jax.block_until_ready(told)
+        jax.block_until_ready(stepped)
         return drawn - start, time.perf_counter() - drawn
 
     return step
@@ -108,7 +108,7 @@ def jax_samples(key: jax.Array, betas: Betas) -> tuple[jax.Array, jax.Array]:
 
 
 def timed(work: Callable[[], Any]) -> Run:
-    """A function that does some work anew and tells its seconds."""
+    """A function that does the work and returns its seconds."""
 
     def run() -> tuple[float, ...]:
         start = time.perf_counter()
@@ -129,7 +129,7 @@ def generators(training: Training, inputs: np.ndarray) -> dict[str, Run]:
 
 
 def in_turn(runs: dict[str, Run], rounds: int) -> tuple[dict[str, float], dict[str, np.ndarray]]:
-    """Seconds of the first run, which compiles, and of rounds in which each has its turn.
+    """Seconds of the first run, which compiles, and of rounds in which all run in turn.
 
     Returns:
         seconds by name, and (rounds, parts) seconds by name.
@@ -143,11 +143,11 @@ def in_turn(runs: dict[str, Run], rounds: int) -> tuple[dict[str, float], dict[s
 
 
 def products_in_range(training: Training, inputs: np.ndarray, batch: PairBatch) -> bool:
-    """Whether `conditioned` gets by without logarithms on this batch."""
+    """Whether `conditioned` needs no log space on this batch."""
     rng = np.random.default_rng(0)
     draws = training.objective.draw(rng, training.start().parameters, inputs)
     smallest = jax.jit(lambda b, d: sampling._accumulate(b, d, sampling._products)[2])(batch, draws)
-    return bool(smallest > sampling.SMALLEST)
+    return bool(smallest > sampling.SMALLEST_WEIGHT)
 
 
 def main() -> None:
@@ -156,7 +156,7 @@ def main() -> None:
     rounds = parser.parse_args().rounds
 
     counts = ec.simulate(**WORLD).counts()
-    counts = counts.subset(np.arange(len(counts) // PAIRS * PAIRS))  # so that batches are full
+    counts = counts.subset(np.arange(len(counts) // PAIRS * PAIRS))  # full batches only
     pairs = PairSet.of(counts, fit_scaler(counts), PAIRS)
     inputs, batch = next(pairs.epoch(np.random.default_rng(0)))
     with jax.enable_x64(True):
@@ -167,16 +167,16 @@ def main() -> None:
         in_range = products_in_range(trainings["conditioned"], inputs, batch)
 
     step = {name: 1e3 * float(np.median(each.sum(axis=1))) for name, each in times.items()}
-    in_logarithms = step["conditioned_in_logarithms"]
-    drawn_by_jax = in_logarithms - step["by_numpy"] + step["by_jax"]
+    in_log_space = step["conditioned_in_log_space"]
+    drawn_by_jax = in_log_space - step["by_numpy"] + step["by_jax"]
     ratios = {
         "marginal_to_pointwise": step["marginal"] / step["pointwise"],
         "exact_to_pointwise": step["exact"] / step["pointwise"],
         "conditioned_to_exact": step["conditioned"] / step["exact"],
-        "conditioned_in_logarithms_to_exact": in_logarithms / step["exact"],
-        "conditioned_in_logarithms_drawn_by_jax_to_exact": drawn_by_jax / step["exact"],
+        "conditioned_in_log_space_to_exact": in_log_space / step["exact"],
+        "conditioned_in_log_space_drawn_by_jax_to_exact": drawn_by_jax / step["exact"],
     }
-    told = {
+    result = {
         "cores": os.cpu_count(),
         "load": round(os.getloadavg()[0], 2),
         "world": WORLD,
@@ -192,7 +192,7 @@ def main() -> None:
         "conditioned_products_in_range": in_range,
         "ratios": {name: round(ratio, 2) for name, ratio in ratios.items()},
     }
-    print(json.dumps(told, indent=1))
+    print(json.dumps(result, indent=1))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Time to read LETOR text, first and second start, against scikit-learn's parser in the same run.
 
-The file repeats the MSLR sample (`../shared/data/mslr`, or made-up rows of its shape) with fresh
-query ids. Every measurement runs in a process of its own, imports included. Prints one JSON object.
+The file repeats the MSLR sample (`../shared/data/mslr`, or synthetic rows of its shape) with fresh
+query ids. Every measurement runs in its own process, imports included. Prints one JSON object.
 """
 
 import argparse
@@ -22,7 +22,7 @@ SCIKIT_LEARN = """
 from sklearn.datasets import load_svmlight_file
 rows = load_svmlight_file({path!r}, query_id=True)[0].shape[0]
 """
-WITHOUT_QUERIES = SCIKIT_LEARN.replace("True", "False")  # spares it a copy of all qids every row
+WITHOUT_QUERIES = SCIKIT_LEARN.replace("True", "False")  # avoids its copy of all qids per row
 EPICLICK = """
 import epiclick
 table = epiclick.read_letor({path!r})
@@ -39,7 +39,7 @@ sys.stdout.write(json.dumps([seconds, rows, peak]))
 
 
 def sample_text(seed: int = 0) -> tuple[str, bytes]:
-    """Where the rows come from, and the rows."""
+    """The source of the rows, and the rows."""
     if SAMPLE.exists():
         return "MSLR sample", gzip.decompress(SAMPLE.read_bytes())
     rng = np.random.default_rng(seed)
@@ -48,11 +48,11 @@ def sample_text(seed: int = 0) -> tuple[str, bytes]:
         f"{i % 5} qid:{i // 100 + 1} " + " ".join(f"{j}:{x:.6g}" for j, x in enumerate(row, 1))
         for i, row in enumerate(values)
     ]
-    return "made-up rows", ("\n".join(lines) + "\n").encode()
+    return "synthetic rows", ("\n".join(lines) + "\n").encode()
 
 
 def write_repeated(path: Path, text: bytes, megabytes: int) -> None:
-    """Repeat the rows, each time with query ids not used before."""
+    """Repeat the rows, each time with new query ids."""
     fresh = max(int(query) for query in re.findall(rb"qid:(\d+)", text)) + 1
     with path.open("wb") as file:
         for times in range(-(-megabytes * 10**6 // len(text))):
@@ -62,7 +62,7 @@ def write_repeated(path: Path, text: bytes, megabytes: int) -> None:
 
 
 def measure(code: str, path: Path, cache: Path) -> tuple[float, int, float]:
-    """Seconds, rows and peak memory (MB) of a piece of code in a new process."""
+    """Seconds, rows and peak memory (MB) of running some code in a new process."""
     program = TIMED.format(code=code.format(path=str(path)))
     environment = {"EPICLICK_CACHE": str(cache), "PATH": ""}
     done = subprocess.run(
@@ -75,7 +75,9 @@ def measure(code: str, path: Path, cache: Path) -> tuple[float, int, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mb", type=int, default=300, help="size of the file")
-    parser.add_argument("--repeats", type=int, default=1, help="alternating runs; medians count")
+    parser.add_argument(
+        "--repeats", type=int, default=1, help="alternating runs; medians are reported"
+    )
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "train.txt"

@@ -1,9 +1,9 @@
-"""epiclick beside its peers: the same logs, in one run, one process after the other; prints JSON.
+"""epiclick and its peers on the same logs, in one run, one process at a time; prints JSON.
 
-`features` fits a position-based model with a network on features, `ids` one that knows items by
-their ids alone. Each side runs once a round, rounds have seeds of their own, and medians are told.
-Peers are installed into environments under --envs first; one that cannot be had is named with the
-reason. Takes a quarter of an hour or more, and 6 GB of disk for the environments; every fit is told
+`features` fits a position-based model with a network on features, `ids` one that identifies items
+by their ids alone. Each side runs once per round with the round's seed, and medians are reported.
+Peers are installed into environments under --envs first; one that is not available is listed with
+the reason. Takes 15 minutes or more, and 6 GB of disk for the environments; every fit is reported
 on stderr as soon as it is done.
 """
 
@@ -31,26 +31,26 @@ LOADED = {"epiclick": "epiclick.plans", "clax": "clax", "lightgbm": "lightgbm"} 
 
 @dataclass(frozen=True)
 class Side:
-    """A model that takes part: whose it is, and its name there."""
+    """A participating model: its library, and its name there."""
 
     owner: str
     model: str
 
     @property
     def name(self) -> str:
-        """How results call it."""
+        """Its key in the results."""
         return f"{self.owner} {self.model}"
 
 
 @dataclass(frozen=True)
 class Task:
-    """A log and who learns from it.
+    """A log and the models fitted to it.
 
     Attributes:
         sizes: of the log.
         by_query: whether whole queries are held out, or pages.
-        sides: who learns from it.
-        absent: peers for this task that take no part, whose reasons are told.
+        sides: models fitted to it.
+        absent: peers for this task that do not take part; the reasons are reported.
     """
 
     sizes: Sizes
@@ -84,7 +84,7 @@ SIDES = tuple(dict.fromkeys(side.name for task in TASKS.values() for side in tas
 
 
 def import_seconds(python: Path, owner: str) -> float:
-    """Seconds to import all that a fit of a side's needs, in a new process."""
+    """Seconds to import all that a fit of a side needs, in a new process."""
     clock = "time.perf_counter()"
     code = f"import time; start = {clock}; import {LOADED[owner]}; print({clock} - start)"
     done = subprocess.run([str(python), "-c", code], check=True, capture_output=True, text=True)
@@ -92,7 +92,7 @@ def import_seconds(python: Path, owner: str) -> float:
 
 
 def run_side(python: Path, side: Side, fit: Fit, given: argparse.Namespace) -> dict[str, Any]:
-    """Fit in a new process; its record, with the seconds from its start to the fitted model."""
+    """The record of a fit in a new process, with the seconds from its start to the fitted model."""
     environment = {
         name: value
         for name, value in os.environ.items()
@@ -114,18 +114,18 @@ def run_side(python: Path, side: Side, fit: Fit, given: argparse.Namespace) -> d
     return {"seconds": record.pop("fitted_at") - started, "import_seconds": loading, **record}
 
 
-def judged(record: dict[str, Any], fit: Fit) -> dict[str, Any]:
-    """The record with what it is worth: scores of its probabilities, errors of its bias."""
+def with_scores(record: dict[str, Any], fit: Fit) -> dict[str, Any]:
+    """The record with scores of its probabilities and errors of its bias."""
     truth = np.array(json.loads((fit.folder / "truth.json").read_text())["position_bias"])
-    told = {**record, "position_bias": bias_errors(record, truth)}
+    result = {**record, "position_bias": bias_errors(record, truth)}
     predicted = fit.out.with_suffix(".npy")
     if predicted.exists():
-        told |= scores(np.load(predicted), fit.pages("test").click)
-    return told
+        result |= scores(np.load(predicted), fit.pages("test").click)
+    return result
 
 
-def of_truth(folder: Path) -> dict[str, float]:
-    """Scores of the true click probabilities, which no model can beat but by luck."""
+def truth_scores(folder: Path) -> dict[str, float]:
+    """Scores of the true click probabilities, which no model can beat except by luck."""
     truth = np.array(json.loads((folder / "truth.json").read_text())["position_bias"])
     test = Pages.load(folder / "test.npz")
     return scores(truth * np.load(folder / "relevance.npy")[test.pair], test.click)
@@ -140,7 +140,7 @@ def summary(rounds: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def measure(task: Task, given: argparse.Namespace, folder: Path, *, ids: bool) -> dict[str, Any]:
-    """Simulate the task's log; then all sides in turn, round after round."""
+    """Simulate the task's log, then fit all sides in turn, round by round."""
     sizes = [word for name, n in asdict(task.sizes).items() for word in (f"--{name}", str(n))]
     split = ["--by-query"] if task.by_query else []
     writer = [sys.executable, str(HERE / "peers_worlds.py"), str(folder), *split, *sizes]
@@ -169,8 +169,8 @@ def measure(task: Task, given: argparse.Namespace, folder: Path, *, ids: bool) -
                     raise
                 missing[side.name] = str(reason)
                 continue
-            records.setdefault(side.name, []).append(judged(record, fit))
-            print(json.dumps(records[side.name][-1]), file=sys.stderr)  # left if the run is stopped
+            records.setdefault(side.name, []).append(with_scores(record, fit))
+            print(json.dumps(records[side.name][-1]), file=sys.stderr)  # kept if the run is stopped
     train = Pages.load(folder / "train.npz")
     return {
         "log": {
@@ -180,29 +180,27 @@ def measure(task: Task, given: argparse.Namespace, folder: Path, *, ids: bool) -
             "training_pairs": len(np.unique(train.pair)),
         },
         "sides": {name: summary(rounds) for name, rounds in records.items()},
-        "truth": of_truth(folder),
+        "truth": truth_scores(folder),
         "missing": missing,
     }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("tasks", nargs="*", help=f"some of {', '.join(TASKS)}; all unless told")
+    parser.add_argument("tasks", nargs="*", help=f"some of {', '.join(TASKS)}; default all")
     parser.add_argument("--envs", type=Path, default=HERE.parent / "build" / "peers")
-    parser.add_argument("--no-install", action="store_true", help="use what is in --envs already")
-    parser.add_argument(
-        "--sides", nargs="+", choices=SIDES, help="these alone, where a task has them"
-    )
+    parser.add_argument("--no-install", action="store_true", help="use only what is in --envs")
+    parser.add_argument("--sides", nargs="+", choices=SIDES, help="only these, if a task has them")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--epochs", type=int, help="at most; each side's own choice unless told")
-    parser.add_argument("--timeout", type=float, default=1_800, help="seconds for a side's fit")
+    parser.add_argument("--epochs", type=int, help="maximum; default: each side's own")
+    parser.add_argument("--timeout", type=float, default=1_800, help="seconds per fit")
     parser.add_argument(
         "--warm",
         action="store_true",
-        help="leave JAX its cache of compiled programs, if it has one",
+        help="keep JAX's cache of compiled programs, if there is one",
     )
     for name in Sizes.__annotations__:
-        parser.add_argument(f"--{name}", type=int, help="another size, for all tasks")
+        parser.add_argument(f"--{name}", type=int, help="override the size, for all tasks")
     given = parser.parse_args()
     unknown = set(given.tasks) - set(TASKS)
     if unknown:
@@ -210,8 +208,8 @@ def main() -> None:
     result: dict[str, Any] = {"cores": os.cpu_count(), "load_before": os.getloadavg()[0]}
     for name in given.tasks or TASKS:
         task = TASKS[name]
-        told = {size: getattr(given, size) for size in Sizes.__annotations__}
-        sizes = asdict(task.sizes) | {size: n for size, n in told.items() if n is not None}
+        overrides = {size: getattr(given, size) for size in Sizes.__annotations__}
+        sizes = asdict(task.sizes) | {size: n for size, n in overrides.items() if n is not None}
         task = Task(Sizes(**sizes), task.by_query, task.sides, task.absent)
         with tempfile.TemporaryDirectory() as folder:
             result[name] = measure(task, given, Path(folder), ids=name == "ids")

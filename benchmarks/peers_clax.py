@@ -1,9 +1,9 @@
-"""CLAX's side of the benchmark with peers; runs in an environment of its own.
+"""CLAX's side of the peer benchmark; runs in its own environment.
 
-Learning rates and epochs are those its authors publish for features and for ids, with their early
-stopping; so is the batch size for features. For ids theirs is 4,096, for 10 million pages, which
-would leave too few steps here. Its own loaders know two datasets only, so pages are sliced from
-arrays in memory. Features are scaled before its clock starts; epiclick scales them itself.
+Learning rates, epochs and early stopping are those its authors publish for features and for ids; so
+is the batch size for features. For ids theirs is 4,096, for 10 million pages, which would leave too
+few steps here. Its own loaders support only two datasets, so pages are sliced from arrays in
+memory. Features are scaled before its clock starts; epiclick's time includes scaling.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from clax import BaseModel, Trainer
 from clax.parameters import Parameter
 from flax import nnx
 
-from peers_side import HIDDEN, Fit, Pages, asked, fitted_now, usual_epoch
+from peers_side import HIDDEN, Fit, Pages, epoch_seconds_of, fitted_now, parse_fit
 
 BATCH = 256
 RATES = {"features": 0.003, "ids": 0.01}
@@ -26,10 +26,10 @@ EPOCHS = 100
 
 
 class Network(Parameter):
-    """Attraction by layers of HIDDEN units, built like CLAX's own, whose layers are all alike."""
+    """Attraction by layers of HIDDEN units, like CLAX's own, whose layers all have one size."""
 
     def __init__(self, features: int, *, rngs: nnx.Rngs) -> None:
-        """Layers with normalisation before each activation, and of the input."""
+        """Layers with normalisation of the input and before each activation."""
         super().__init__()
         modules = [nnx.LayerNorm(features, rngs=rngs)]
         for before, units in zip((features, *HIDDEN), HIDDEN, strict=False):
@@ -51,7 +51,7 @@ class Network(Parameter):
 
 
 class Loader:
-    """Batches of pages as CLAX takes them; tells when each pass began."""
+    """Batches of pages in CLAX's format; records when each pass began."""
 
     def __init__(self, pages: Pages, features: np.ndarray | None, seed: int | None = None) -> None:
         """Keep the pages; a seed shuffles them before each pass."""
@@ -64,7 +64,7 @@ class Loader:
         return -(-len(self.pages) // BATCH)
 
     def __iter__(self) -> Iterator[dict]:
-        """Batches that differ by one page at most: CLAX takes no batch of a single page."""
+        """Batches whose sizes differ by at most one: CLAX accepts no batch of a single page."""
         self.began.append(time.perf_counter())
         order = np.arange(len(self.pages))
         if self.rng is not None:
@@ -96,7 +96,7 @@ def main(fit: Fit) -> None:
     model = BaseModel(positions=positions, rngs=rngs, **items)
     rate = RATES["ids" if fit.ids else "features"]
     trainer = Trainer(optax.adamw(rate), epochs=fit.epochs or EPOCHS)
-    with contextlib.redirect_stdout(sys.stderr):  # it draws a table
+    with contextlib.redirect_stdout(sys.stderr):  # CLAX prints a table
         history = trainer.train(model, train, Loader(fit.pages("valid"), features))
     ended = [*train.began[1:], time.perf_counter()]
     done = fitted_now()
@@ -104,14 +104,14 @@ def main(fit: Fit) -> None:
     predict = nnx.jit(lambda model, batch: jnp.exp(model.predict_clicks(batch)))
     test = Loader(fit.pages("test"), features)
     theta = np.asarray(model.examination.prob({"positions": np.arange(1, positions + 1)[None]}))
-    fit.tell(
+    fit.write(
         np.concatenate([np.asarray(predict(model, batch)) for batch in test]),
         **done,
         epochs=len(history),
-        epoch_seconds=usual_epoch(ended),
+        epoch_seconds=epoch_seconds_of(ended),
         relative=(theta / theta[0]).tolist(),
     )
 
 
 if __name__ == "__main__":
-    main(asked())
+    main(parse_fit())

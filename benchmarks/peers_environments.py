@@ -1,4 +1,4 @@
-"""Peers, each in a virtual environment of its own: none becomes a dependency of epiclick."""
+"""Peers, each in its own virtual environment, so that none becomes a dependency of epiclick."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ SECONDS = 1_800  # for an installation
 
 
 class Missing(Exception):
-    """A peer that cannot be had, with the reason."""
+    """A peer that is not available, with the reason."""
 
 
 @dataclass(frozen=True)
@@ -17,9 +17,9 @@ class Peer:
     """A peer and what is installed for it.
 
     Attributes:
-        what: what it is, in a few words.
+        what: short description.
         requirements: exact versions; none for a peer that cannot be installed.
-        why_not: the reason why it takes no part, if it takes none.
+        why_not: the reason why it does not take part, else empty.
     """
 
     what: str
@@ -59,7 +59,7 @@ PEERS = {
 
 
 def python_of(name: str, folder: Path, *, install: bool) -> Path:
-    """The interpreter of a peer's environment under `folder`, made first if there is none."""
+    """The interpreter of a peer's environment under `folder`, created if there is none."""
     peer = PEERS[name]
     if peer.why_not:
         raise Missing(peer.why_not)
@@ -78,7 +78,7 @@ def python_of(name: str, folder: Path, *, install: bool) -> Path:
 
 
 def run(command: list[str]) -> None:
-    """Run a step of an installation; what it says last is the reason if it fails."""
+    """Run a step of an installation; if it fails, its last line is the reason."""
     try:
         subprocess.run(command, check=True, capture_output=True, text=True, timeout=SECONDS)
     except subprocess.CalledProcessError as error:
@@ -88,5 +88,5 @@ def run(command: list[str]) -> None:
 
 
 def last_line(text: str) -> str:
-    """The last line that says something."""
+    """The last line that is not blank."""
     return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "no reason")

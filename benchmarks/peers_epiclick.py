@@ -1,4 +1,4 @@
-"""Our side of the benchmark with peers: count the pages, fit, predict."""
+"""epiclick's side of the peer benchmark: count the pages, fit, predict."""
 
 import numpy as np
 import pandas as pd
@@ -7,7 +7,7 @@ import pyarrow as pa
 import epiclick as ec
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import FeatureTable
-from peers_side import HIDDEN, Fit, Pages, asked, fitted_now, usual_epoch
+from peers_side import HIDDEN, Fit, Pages, epoch_seconds_of, fitted_now, parse_fit
 
 
 def table_of(query: np.ndarray, matrix: np.ndarray) -> FeatureTable:
@@ -17,7 +17,7 @@ def table_of(query: np.ndarray, matrix: np.ndarray) -> FeatureTable:
 
 
 def counted(pages: Pages, query: np.ndarray, features: FeatureTable | None) -> ClickCounts:
-    """The pages as `read_log` counts them, checks and all."""
+    """The pages as counted by `read_log`, with all checks."""
     log = pa.table(
         {
             "page_id": np.repeat(np.arange(len(pages)), pages.pair.shape[1]),
@@ -45,11 +45,11 @@ def main(fit: Fit) -> None:
     at = np.zeros((len(query), pages.pair.shape[1]))
     position = test.contexts["position"].to_numpy()[test.context]
     at[test.doc_id.to_numpy()[test.pair], position - 1] = model.predict_clicks(test)
-    fit.tell(
+    fit.write(
         at[pages.pair, pages.positions - 1],
         **done,
         epochs=len(model.history_),
-        epoch_seconds=usual_epoch(list(model.history_["seconds"])),
+        epoch_seconds=epoch_seconds_of(list(model.history_["seconds"])),
         pairs=len(train),
         relative=bias["relative"].tolist(),
         **intervals(bias),
@@ -57,10 +57,10 @@ def main(fit: Fit) -> None:
 
 
 def intervals(bias: pd.DataFrame) -> dict[str, list[float]]:
-    """Ends of the intervals of relative bias; a point estimate has none."""
+    """Bounds of the intervals of relative bias; none for a point estimate."""
     ends = {end: bias[f"relative_{end}"] for end in ("low", "high")}
     return {end: each.tolist() for end, each in ends.items() if each.notna().all()}
 
 
 if __name__ == "__main__":
-    main(asked())
+    main(parse_fit())

@@ -1,8 +1,8 @@
-"""LightGBM's side of the benchmark with peers; runs in an environment of its own.
+"""LightGBM's side of the peer benchmark; runs in its own environment.
 
-It ranks and foretells no clicks, so only its position biases are compared. It tells them in its
-debugging log alone, as terms added to a score of a pairwise logistic loss. The exponential of their
-difference is a ratio of odds, which for small click probabilities is that of position biases.
+It ranks and does not predict clicks, so only its position biases are compared. It reports them only
+in its debug log, as terms added to a score of a pairwise logistic loss. The exponential of their
+difference is an odds ratio, which for small click probabilities is the ratio of position biases.
 """
 
 import math
@@ -11,26 +11,26 @@ import os
 import lightgbm as lgb
 import numpy as np
 
-from peers_side import Fit, asked, fitted_now
+from peers_side import Fit, fitted_now, parse_fit
 
 ROUNDS = 100  # its default
 
 
 class Log:
-    """Keeps the bias LightGBM told last of each position."""
+    """Keeps the last logged bias of each position."""
 
     def __init__(self) -> None:
-        """Nothing told yet."""
+        """Start without any bias."""
         self.bias: dict[int, float] = {}
 
     def info(self, message: str) -> None:
-        """Take a line of two numbers for a position and its bias."""
+        """Parse a line of two numbers as a position and its bias."""
         words = message.replace("[LightGBM] [Debug]", "").split()
         if len(words) == 2 and words[0].isdigit():
             self.bias[int(words[0])] = float(words[1])
 
     def warning(self, message: str) -> None:
-        """Nothing of interest is told this way."""
+        """Ignored; the logger interface requires it."""
 
 
 def main(fit: Fit) -> None:
@@ -50,8 +50,8 @@ def main(fit: Fit) -> None:
     done = fitted_now()
     bias = [log.bias[k] for k in range(positions)]
     relative = [math.exp(each - bias[0]) for each in bias]
-    fit.tell(None, **done, epochs=rounds, epoch_seconds=None, relative=relative)
+    fit.write(None, **done, epochs=rounds, epoch_seconds=None, relative=relative)
 
 
 if __name__ == "__main__":
-    main(asked())
+    main(parse_fit())

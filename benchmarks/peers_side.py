@@ -1,7 +1,7 @@
-"""What every side of the benchmark with peers shares; needs numpy alone.
+"""Shared code of all sides of the peer benchmark; needs only numpy.
 
-A side is a script that fits one model to the pages of a folder in a process, and an environment,
-of its own. It leaves a record (JSON) and the click probabilities of the test pages (npy).
+A side is a script that fits one model to the pages of a folder in its own process and environment.
+It writes a record (JSON) and the click probabilities of the test pages (npy).
 """
 
 import argparse
@@ -44,22 +44,22 @@ class Pages:
 
     @classmethod
     def load(cls, path: Path) -> "Pages":
-        """Read back what `save` wrote."""
+        """Read the pages written by `save`."""
         with np.load(path) as stored:
             return cls(stored["pair"], stored["click"])
 
 
 @dataclass(frozen=True)
 class Fit:
-    """What a side is asked to do.
+    """Arguments of a side.
 
     Attributes:
         folder: of the data: features.npy, scaled.npy, query.npy and the pages of PARTS.
-        out: the record and the probabilities go to files of this name with .json and .npy.
-        model: which of the side's models.
-        ids: learn the items one by one, without their features.
-        epochs: at most so many; the side's own choice where None.
-        seed: of everything random in the fit.
+        out: the record and the probabilities are written to this path with .json and .npy.
+        model: name of the side's model.
+        ids: identify items by their ids, without features.
+        epochs: maximum; the side's own default if None.
+        seed: for all randomness of the fit.
     """
 
     folder: Path
@@ -74,7 +74,7 @@ class Fit:
         return Pages.load(self.folder / f"{part}.npz")
 
     def features(self, *, scaled: bool = False) -> np.ndarray:
-        """(pairs, features) float32, raw or on the scale a network likes."""
+        """(pairs, features) float32, raw or scaled for a network."""
         return np.load(self.folder / ("scaled.npy" if scaled else "features.npy"))
 
     def query(self) -> np.ndarray:
@@ -82,21 +82,21 @@ class Fit:
         return np.load(self.folder / "query.npy")
 
     def command(self) -> list[str]:
-        """The arguments from which `asked` makes this again."""
+        """The command-line arguments that `parse_fit` reads."""
         given = [str(self.folder), str(self.out), "--model", self.model, "--seed", str(self.seed)]
         if self.ids:
             given.append("--ids")
         return given if self.epochs is None else [*given, "--epochs", str(self.epochs)]
 
-    def tell(self, probability: np.ndarray | None, **record: Any) -> None:
+    def write(self, probability: np.ndarray | None, **record: Any) -> None:
         """Write the record, with the peak memory so far, and (pages, positions) probabilities."""
         if probability is not None:
             np.save(self.out.with_suffix(".npy"), probability)
         self.out.with_suffix(".json").write_text(json.dumps({**record, "peak_gb": peak_gb()}))
 
 
-def asked() -> Fit:
-    """What the command line asks for."""
+def parse_fit() -> Fit:
+    """The fit described by the command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("out", type=Path)
@@ -110,17 +110,17 @@ def asked() -> Fit:
 def peak_gb() -> float:
     """Largest resident size of this process in GB.
 
-    `getrusage` would tell that of the process that started this one, if it was larger.
+    `getrusage` would return that of the parent process, if it was larger.
     """
     status = Path("/proc/self/status").read_text()
     return int(next(row.split()[1] for row in status.splitlines() if "VmHWM" in row)) * 1024 / 1e9
 
 
 def fitted_now() -> dict[str, float]:
-    """When the fit was done, by the clock on the wall, and what it took of the processors."""
+    """Wall-clock time at the end of the fit, and its processor seconds."""
     return {"fitted_at": time.time(), "processor_seconds": time.process_time()}
 
 
-def usual_epoch(ends: list[float]) -> float | None:
-    """Median seconds of an epoch but the first, which compiles, from the times epochs ended."""
+def epoch_seconds_of(ends: list[float]) -> float | None:
+    """Median seconds per epoch without the first, which compiles, from the times epochs ended."""
     return float(np.median(np.diff(ends))) if len(ends) > 1 else None

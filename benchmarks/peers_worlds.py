@@ -1,4 +1,4 @@
-"""The simulated logs that all sides of the benchmark with peers learn from."""
+"""The simulated logs of the peer benchmark."""
 
 import argparse
 import json
@@ -16,7 +16,7 @@ SHARES = (0.8, 0.1, 0.1)  # of PARTS
 
 @dataclass(frozen=True)
 class Sizes:
-    """Size of a simulated log; eight pages in ten are for training."""
+    """Size of a simulated log; 80 % of the pages are for training."""
 
     queries: int
     docs: int
@@ -26,7 +26,7 @@ class Sizes:
 
 
 def write(sizes: Sizes, folder: Path, *, by_query: bool) -> None:
-    """Simulate a log and deal its queries, or its pages, to PARTS."""
+    """Simulate a log and split its queries, or its pages, into PARTS."""
     world = ec.simulate(**asdict(sizes), seed=0)
     keys = world.features.keys
     query, doc = (keys[name].to_numpy() for name in ("query_id", "doc_id"))
@@ -37,7 +37,7 @@ def write(sizes: Sizes, folder: Path, *, by_query: bool) -> None:
     pair = row[log["query_id"], log["doc_id"]].reshape(shape)
     click = log["click"].reshape(shape)
     group = query[pair[:, 0]] if by_query else np.arange(sizes.pages)
-    part = dealt(sizes.queries if by_query else sizes.pages)[group]
+    part = random_parts(sizes.queries if by_query else sizes.pages)[group]
     for number, name in enumerate(PARTS):
         Pages(pair[part == number], click[part == number]).save(folder / f"{name}.npz")
     matrix = world.features.rows(np.arange(len(query)))
@@ -50,15 +50,15 @@ def write(sizes: Sizes, folder: Path, *, by_query: bool) -> None:
     (folder / "truth.json").write_text(json.dumps(truth))
 
 
-def dealt(groups: int) -> np.ndarray:
-    """(groups,) number of the part of each, at random in SHARES."""
+def random_parts(groups: int) -> np.ndarray:
+    """(groups,) index of the part of each, at random with shares SHARES."""
     ends = np.round(np.cumsum(SHARES) * groups)
     part = np.searchsorted(ends, np.arange(groups), side="right")
     return np.random.default_rng(1).permutation(part)
 
 
 def main() -> None:
-    """Write a log in this process, so that its memory is not that of the one that measures."""
+    """Write a log in this process, so that its memory does not count in the measuring one."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--by-query", action="store_true")

@@ -1,6 +1,6 @@
-"""Time of the posterior step after a fit against that of the fit; prints one JSON object.
+"""Time of the posterior step after a fit compared with the fit; prints one JSON object.
 
-Both in one run, after programs were compiled by a first run on the same log, and with compiling.
+Both in one run, first with compilation, then again on the same log without.
 """
 
 import json
@@ -30,7 +30,7 @@ def timed(call: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def measure(counts: ClickCounts) -> dict[str, float | None]:
-    """Seconds of fit and posterior, with compiling and without."""
+    """Seconds of fit and posterior, with compilation and without."""
     plan = replace(ec.EpistemicPBM()._plan(counts), posterior=None)
     found: dict[str, float | None] = {"pairs": len(counts)}
     for name in ("first", "again"):

@@ -1,8 +1,8 @@
-"""Held-out pages of a real log: our click models beside plain EM, with query-clustered intervals.
+"""Held-out pages of a real log: epiclick's click models compared with plain EM.
 
 Reads the `yandex-pages` sample (see `--data`), fits each model to its training pages without
 features, and scores the test pages per display: the mean log-probability of each click or skip
-given the page's clicks above it. Prints JSON; `difference` is to plain EM of the same contexts,
+given the page's clicks above it. Prints JSON; `difference` is from plain EM with the same contexts,
 with the 90 % interval of a t distribution over queries.
 """
 
@@ -61,7 +61,7 @@ def log_likelihoods(click: np.ndarray, probability: np.ndarray) -> np.ndarray:
 def predicted(
     name: str, train: pd.DataFrame, test: pd.DataFrame, **parameters: object
 ) -> np.ndarray:
-    """(test rows,) click probabilities of a model of ours."""
+    """(test rows,) click probabilities of an epiclick model."""
     import epiclick as ec
     from epiclick.api import EPISTEMIC
 
@@ -89,11 +89,11 @@ def paired(query: pd.Series, gain: np.ndarray, level: float = 0.9) -> dict[str, 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    usual = Path(__file__).parents[2] / "shared" / "data" / "yandex-pages"
-    parser.add_argument("--data", type=Path, default=usual)
+    default = Path(__file__).parents[2] / "shared" / "data" / "yandex-pages"
+    parser.add_argument("--data", type=Path, default=default)
     data = parser.parse_args().data
     if not data.is_dir():
-        print(json.dumps({"skipped": "the yandex-pages sample is not at hand"}))
+        print(json.dumps({"skipped": "the yandex-pages sample is not available"}))
         return
     warnings.simplefilter("ignore")
     train, test = (read_pages(data / f"{part}.tsv.gz") for part in ("train", "test"))

@@ -1,6 +1,6 @@
 """Run every benchmark, or those named, and print one JSON object; `make bench`.
 
-What takes long or much disk runs with --full only, or by its name.
+Those that take long, much disk or extra data run only with --full, or by name.
 """
 
 import argparse
@@ -19,8 +19,8 @@ BENCHMARKS = (
     "comparison",
     "click_models",
 )
-FULL = ("training",)  # those that know --full
-LONG = ("streaming", "peers")  # those that run with --full only, or by name
+FULL = ("training",)  # those that accept --full
+LONG = ("streaming", "peers", "real_pages")  # run only with --full, or by name
 
 
 def main() -> None:
@@ -28,9 +28,11 @@ def main() -> None:
     parser.add_argument(
         "names",
         nargs="*",
-        help=f"some of {', '.join((*BENCHMARKS, *LONG))}; all but {', '.join(LONG)} unless told",
+        help=f"some of {', '.join((*BENCHMARKS, *LONG))}; default: all but {', '.join(LONG)}",
     )
-    parser.add_argument("--full", action="store_true", help="with what takes long or much disk")
+    parser.add_argument(
+        "--full", action="store_true", help="include those that take long or much disk"
+    )
     given = parser.parse_args()
     known = (*BENCHMARKS, *LONG)
     unknown = set(given.names) - set(known)

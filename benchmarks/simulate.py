@@ -1,4 +1,4 @@
-"""Time a simulated world by stage, the paper's setting unless told; prints one JSON object."""
+"""Time of simulating a world by stage, by default in the paper's setting; prints JSON."""
 
 import argparse
 import json
@@ -22,7 +22,7 @@ STAGES = {  # functions of the world module that `simulate` calls, in order
 def timed(
     function: Callable[..., Any], stage: str, seconds: dict[str, float]
 ) -> Callable[..., Any]:
-    """The function, noting how long it takes."""
+    """The function, wrapped to record its seconds."""
 
     def measured(*args: Any, **options: Any) -> Any:
         start = time.perf_counter()

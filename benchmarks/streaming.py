@@ -1,6 +1,6 @@
-"""Relevance of a million and of ten million items by their own clicks, streamed to Parquet; JSON.
+"""Relevance of 1 and 10 million items from their own clicks, streamed to Parquet; prints JSON.
 
-Memory is told before items are judged, when the log and the features are in it, and at its peak
+Memory is reported before items are judged, with the log and the features loaded, and at its peak
 while they are judged and written.
 """
 
@@ -25,8 +25,8 @@ SIZES = (1_000_000, 10_000_000)
 POSITIONS, FEATURES, MOST_SHOWN = 5, 4, 12
 
 
-def made_up(pairs: int, seed: int = 0) -> ClickCounts:
-    """A log of so many items, each shown 1 to 12 times at one position."""
+def synthetic(pairs: int, seed: int = 0) -> ClickCounts:
+    """A synthetic log of that many items, each shown 1 to 12 times at one position."""
     rng = np.random.default_rng(seed)
     number = np.arange(pairs)
     displays = rng.integers(1, MOST_SHOWN + 1, pairs)
@@ -45,10 +45,10 @@ def made_up(pairs: int, seed: int = 0) -> ClickCounts:
 
 
 def measure(pairs: int) -> dict[str, float]:
-    """Judge so many items, in this process."""
+    """Judge that many items, in this process."""
     world = ec.simulate(queries=500, features=FEATURES, pages=5_000, positions=POSITIONS, seed=0)
     model = ec.EpistemicPBM(epochs=3).fit(world.counts(), progress=False)
-    counts = made_up(pairs)
+    counts = synthetic(pairs)
     before = held_memory()
     forget_peak()
     start, busy = time.perf_counter(), time.process_time()
@@ -61,13 +61,13 @@ def measure(pairs: int) -> dict[str, float]:
         "seconds": time.perf_counter() - start,
         "processor_seconds": time.process_time() - busy,
         "gigabytes_before": before / 1e9,
-        "gigabytes_more_at_the_peak": (peak_memory() - before) / 1e9,
+        "gigabytes_added_at_peak": (peak_memory() - before) / 1e9,
         "gigabytes_written": size / 1e9,
     }
 
 
 def main() -> None:
-    """Each size in a process of its own."""
+    """Measure each size in its own process."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, help="one size, in this process")
     given = parser.parse_args()

@@ -1,9 +1,9 @@
 """Memory and time of training; prints one JSON object.
 
 `fit` is a default fit of a simulated log with more than 165,000 pairs, `epochs` the time of an
-epoch by number of pairs, `together` several runs in one program against one after the other.
-`large`, 20 million pairs, takes minutes and 8 GB of disk: it runs only by its name or with --full.
-Fits whose memory is measured have a process of their own.
+epoch by number of pairs, `together` several runs in one program compared with one after the other.
+`large`, 20 million pairs, takes minutes and 8 GB of disk: it runs only by name or with --full.
+Fits whose memory is measured run in their own process.
 """
 
 import argparse
@@ -27,7 +27,7 @@ import epiclick as ec
 from epiclick.batching.pairset import PairSet, fit_scaler
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import FeatureTable
-from epiclick.fitting import _batch_size
+from epiclick.fitting import pairs_per_batch
 from epiclick.plans import epistemic_plan
 from epiclick.training.ensemble import _step
 from estimators import Run, in_turn, timed, training_of
@@ -46,12 +46,12 @@ BATCHES = (1_000, 12_000)
 
 
 def relevance_of(rows: np.ndarray) -> np.ndarray:
-    """Relevance by the first two features of some rows: (rows,)."""
+    """(rows,) relevance, from the first two features."""
     return 1 / (1 + np.exp(1 - rows[:, 0] - rows[:, 1]))
 
 
 def write_features(path: Path, pairs: int, features: int, rng: np.random.Generator) -> np.ndarray:
-    """Write normal features as a float32 matrix, some rows at a time; relevance of each row."""
+    """Write normal features as a float32 matrix, in chunks; returns the relevance of each row."""
     relevance = np.empty(pairs)
     shape = (pairs, features)
     matrix = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=shape)
@@ -90,7 +90,7 @@ def with_matrix(counts: ClickCounts, matrix: np.ndarray) -> ClickCounts:
 
 
 def synthetic(pairs: int, features: int) -> ClickCounts:
-    """Counts of so many pairs, with features in memory."""
+    """Counts of that many pairs, with features in memory."""
     rng = np.random.default_rng(0)
     matrix = rng.standard_normal((pairs, features), dtype=np.float32)
     return with_matrix(draw_counts(relevance_of(matrix), rng), matrix)
@@ -104,7 +104,7 @@ def write_large(folder: Path) -> None:
 
 
 def read_large(folder: Path) -> ClickCounts:
-    """What `write_large` wrote; the features stay on disk."""
+    """The counts written by `write_large`; the features stay on disk."""
     counts = ClickCounts.from_parquet(folder / "counts.parquet")
     return with_matrix(counts, np.load(folder / "features.npy", mmap_mode="r"))
 
@@ -121,36 +121,36 @@ def read_world(folder: Path) -> ClickCounts:
 
 
 def resident(kind: str) -> int:
-    """Resident bytes of this process, now ("RSS") or at most ("HWM"), pages of files included.
+    """Resident bytes of this process, now ("RSS") or at the peak ("HWM"), mapped files included.
 
-    `getrusage` would tell the peak of the process that started this one, if that was higher.
+    `getrusage` would return the peak of the parent process, if that was higher.
     """
     status = Path("/proc/self/status").read_text()
     return int(next(row.split()[1] for row in status.splitlines() if f"Vm{kind}" in row)) * 1024
 
 
 def measured_fit(read: Callable[[Path], ClickCounts], folder: Path, **options: Any) -> None:
-    """Read and fit in this process, and print the time and the peak memory of either."""
-    told: dict[str, Any] = {}
+    """Read and fit in this process, and print the time and the peak memory of each."""
+    result: dict[str, Any] = {}
 
     def stage(name: str, work: Callable[[], Any]) -> Any:
-        Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+        Path("/proc/self/clear_refs").write_text("5")  # reset the peak
         start = time.perf_counter()
-        result = work()
-        told[f"{name}_seconds"] = round(time.perf_counter() - start, 1)
-        told[f"{name}_peak_gb"] = round(resident("HWM") / 1e9, 2)
-        return result
+        returned = work()
+        result[f"{name}_seconds"] = round(time.perf_counter() - start, 1)
+        result[f"{name}_peak_gb"] = round(resident("HWM") / 1e9, 2)
+        return returned
 
     counts = stage("read", lambda: read(folder))
-    told["counts_gb"] = round(resident("RSS") / 1e9, 2)
+    result["counts_gb"] = round(resident("RSS") / 1e9, 2)
     model = stage("fit", lambda: ec.EpistemicPBM(**options).fit(counts))
     training = model.fitted_.training
-    told["peak_gb"] = max(told["read_peak_gb"], told["fit_peak_gb"])
-    told["training_pairs"], told["epochs"] = training.pairs, training.epochs
-    told["training_loop_seconds"] = round(training.seconds, 1)
-    told["features"] = len(model.feature_names_in_)
-    told["position_bias"] = model.position_bias()["mean"].round(3).tolist()
-    print(json.dumps(told))
+    result["peak_gb"] = max(result["read_peak_gb"], result["fit_peak_gb"])
+    result["training_pairs"], result["epochs"] = training.pairs, training.epochs
+    result["training_loop_seconds"] = round(training.seconds, 1)
+    result["features"] = len(model.feature_names_in_)
+    result["position_bias"] = model.position_bias()["mean"].round(3).tolist()
+    print(json.dumps(result))
 
 
 CHILDREN: dict[str, Callable[[Path], None]] = {
@@ -162,7 +162,7 @@ CHILDREN: dict[str, Callable[[Path], None]] = {
 
 
 def in_own_process(child: str, folder: str) -> Any:
-    """What a new process prints that runs one of CHILDREN."""
+    """The JSON printed by a new process that runs one of CHILDREN."""
     command = [sys.executable, __file__, "--child", child, "--folder", folder]
     environment = {**os.environ, "EPICLICK_CACHE": str(Path(folder) / "cache")}
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
@@ -187,7 +187,7 @@ def large() -> dict[str, Any]:
 
 
 def epochs() -> dict[str, Any]:
-    """Seconds of an epoch by number of pairs, without the first, which compiles."""
+    """Seconds per epoch by number of pairs, without the first, which compiles."""
     with jax.enable_x64(True):
         _, times = in_turn({str(pairs): epoch_of(pairs, 20) for pairs in SIZES}, ROUNDS)
     seconds = {pairs: float(np.median(times[str(pairs)])) for pairs in SIZES}
@@ -200,7 +200,7 @@ def epochs() -> dict[str, Any]:
     return {
         "features": 20,
         "seconds": {pairs: round(each, 4) for pairs, each in seconds.items()},
-        "microseconds_a_pair": {
+        "microseconds_per_pair": {
             pairs: round(1e6 * each / pairs, 2) for pairs, each in seconds.items()
         },
         "exponent": exponent(SIZES[0]),
@@ -209,23 +209,23 @@ def epochs() -> dict[str, Any]:
 
 
 def epoch_of(pairs: int, features: int) -> Run:
-    """A function that trains for an epoch on so many pairs, in the batches of a default fit."""
+    """A function that trains for an epoch on that many pairs, in the batches of a default fit."""
     counts = synthetic(pairs, features)
     plan = epistemic_plan(ec.EpistemicPBM(), counts)
-    dealt = PairSet.of(counts, fit_scaler(counts), _batch_size(plan, counts))
-    training = training_of(plan, dealt)
+    batched = PairSet.of(counts, fit_scaler(counts), pairs_per_batch(plan, pairs))
+    training = training_of(plan, batched)
     state = training.start()
     return timed(lambda: training._epoch(training.objective, state, 0.0, lambda: None).parameters)
 
 
 def together() -> dict[str, Any]:
-    """Steps of several runs in one program, against the same steps one after the other."""
+    """Steps of several runs in one program, compared with the same steps one after the other."""
     with jax.enable_x64(True):
         return {"runs": RUNS, "features": 136, "pairs": {n: steps_of(n, 136) for n in BATCHES}}
 
 
 def steps_of(size: int, features: int) -> dict[str, Any]:
-    """Milliseconds of a step of all runs in batches of so many pairs, each run with its own."""
+    """Milliseconds of a step of all runs in batches of that many pairs, each run with its own."""
     counts = synthetic(RUNS * size, features)
     pairs = PairSet.of(counts, fit_scaler(counts), size)
     training = training_of(epistemic_plan(ec.EpistemicPBM(), counts), pairs)
@@ -265,8 +265,10 @@ PARTS: dict[str, Callable[[], dict[str, Any]]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", help=f"some of {', '.join(PARTS)}; all but large")
-    parser.add_argument("--full", action="store_true", help="large too")
+    parser.add_argument(
+        "parts", nargs="*", help=f"some of {', '.join(PARTS)}; default: all but large"
+    )
+    parser.add_argument("--full", action="store_true", help="include large")
     parser.add_argument("--child", choices=CHILDREN, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -276,8 +278,8 @@ def main() -> None:
     unknown = set(given.parts) - set(PARTS)
     if unknown:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; choose from {', '.join(PARTS)}")
-    usual = [name for name in PARTS if name != "large" or given.full]
-    result = {name: PARTS[name]() for name in given.parts or usual}
+    default = [name for name in PARTS if name != "large" or given.full]
+    result = {name: PARTS[name]() for name in given.parts or default}
     print(json.dumps({"cores": os.cpu_count(), **result}, indent=1))
 
 

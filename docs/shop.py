@@ -1,7 +1,7 @@
-"""Make the shop of the tutorial: four weeks of searches, the products, and three rankings.
+"""Simulate the shop of the tutorial: four weeks of searches, the products, and three rankings.
 
-Everything is drawn from one seed, so the files are the same everywhere. What the model has to
-find out is known here: LOOKED_AT is how often each rank is looked at.
+Everything is drawn from one seed, so the files are the same everywhere. LOOKED_AT is the true
+position bias, which the model has to recover.
 """
 
 import csv
@@ -12,7 +12,7 @@ import numpy as np
 COLOURS = ["black", "white", "red", "blue", "green", "grey"]
 THINGS = ["shoes", "jacket", "backpack", "tent", "lamp", "kettle", "mug", "chair", "desk", "scarf"]
 LOOKED_AT = [1.0, 0.62, 0.45, 0.33, 0.25, 0.20]
-PAGES_A_DAY = 300
+PAGES_PER_DAY = 300
 
 rng = np.random.default_rng(11)
 queries = [f"{colour} {thing}" for colour in COLOURS for thing in THINGS]
@@ -21,7 +21,7 @@ shape = (len(queries), 12)  # 12 products for each query
 match = rng.beta(3, 3, shape)
 rating = np.clip(rng.normal(4.0, 0.5, shape), 1, 5).round(1)
 price = np.exp(rng.normal(3.5, 0.6, shape)).round(2)
-taste = rng.normal(0, 0.5, shape)  # what no feature tells
+taste = rng.normal(0, 0.5, shape)  # the part of relevance that no feature predicts
 liked = -1.2 + 3 * (match - 0.5) + 1.2 * (rating - 4) - 0.4 * (np.log(price) - 3.5) + taste
 relevance = 1 / (1 + np.exp(-liked))
 product = np.arange(match.size).reshape(shape)
@@ -50,17 +50,17 @@ for week in (1, 2, 3, 4):
         names = ["search_id", "day", "device", "query", "product_id", "url", "rank", "clicked"]
         writer.writerow(names)
         for day in range(7 * week - 7, 7 * week):
-            for _ in range(PAGES_A_DAY):
+            for _ in range(PAGES_PER_DAY):
                 search += 1
                 q = rng.choice(len(queries), p=popular / popular.sum())
-                # the live ranker goes by match; stock and freshness move products about
+                # the live ranker sorts by match; stock and freshness move products around
                 shown = np.argsort(-match[q] - rng.normal(0, 0.2, shape[1]))[: len(LOOKED_AT)]
                 clicked = rng.random(len(shown)) < LOOKED_AT * relevance[q, shown]
-                told = [f"s{search:05d}", date(2026, 3, 2) + timedelta(days=day)]
-                told += [rng.choice(["desk", "phone"]), queries[q]]
+                search_columns = [f"s{search:05d}", date(2026, 3, 2) + timedelta(days=day)]
+                search_columns += [rng.choice(["desk", "phone"]), queries[q]]
                 rows = []
                 for rank, (d, click) in enumerate(zip(shown, clicked, strict=True)):
                     sku = f"P{product[q, d]:04d}"
-                    rows.append([*told, sku, f"/p/{sku.lower()}", rank, int(click)])
+                    rows.append([*search_columns, sku, f"/p/{sku.lower()}", rank, int(click)])
                 # one search was sent twice
                 writer.writerows(rows * 2 if search == 17 else rows)

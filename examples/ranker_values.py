@@ -2,8 +2,8 @@
 
     python examples/ranker_values.py --runs 5 --out ranker-values.png
 
-Fits an epistemic and a pointwise model to several simulated logs, asks both what rankers by single
-features would get in clicks, and draws what they say beside the truth.
+Fits an epistemic and a pointwise model to several simulated logs, predicts with both the clicks of
+rankers by single features, and draws the predictions beside the truth.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from epiclick.paper.worlds import evaluate_rankers
 
 
 def main() -> None:
-    """Run the experiment, draw it, print who held the truth."""
+    """Run the experiment, draw it, print the coverage."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--queries", type=int, default=600)
@@ -32,13 +32,13 @@ def main() -> None:
 
     found = evaluate_rankers(make_world, given.runs, joint=ec.EpistemicPBM(members=given.members))
     draw_ranker_values(found, given.out)
-    for way in ("epistemic", "joint"):
-        low, high = np.quantile(getattr(found, way), [0.05, 0.95], axis=2)
-        held = (low <= found.truth) & (found.truth <= high)
-        print(f"{way}: 90 % intervals hold {held.sum()} of {held.size} true values")
-    error = np.abs(found.pointwise - found.truth).mean()
-    ours = np.abs(found.joint.mean(axis=2) - found.truth).mean()
-    print(f"mean error of a point: {error:.4f} pointwise, {ours:.4f} epistemic mean")
+    for name in ("epistemic", "joint"):
+        low, high = np.quantile(getattr(found, name), [0.05, 0.95], axis=2)
+        covered = (low <= found.truth) & (found.truth <= high)
+        print(f"{name}: 90 % intervals contain {covered.sum()} of {covered.size} true values")
+    pointwise = np.abs(found.pointwise - found.truth).mean()
+    epistemic = np.abs(found.joint.mean(axis=2) - found.truth).mean()
+    print(f"mean error: {pointwise:.4f} pointwise, {epistemic:.4f} epistemic mean")
     print(f"written to {given.out}")
 
 

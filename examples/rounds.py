@@ -1,11 +1,11 @@
-"""Rounds of log -> fit -> rank: does drawing relevance earn more clicks than trusting its mean?
+"""Rounds of log -> fit -> rank: does Thompson sampling earn more clicks than ranking by the mean?
 
     python examples/rounds.py --rounds 6 --seeds 3
 
-Every strategy starts from the same small log. In each round it fits a model to all it has seen,
-ranks by it, and shows as many pages again. `mean` always shows what it believes to be best.
-`thompson` shows what is best under one draw of the model, a new one for every batch of pages: items
-it knows little of get their chance. Regret is what the best possible ranking would have got beyond.
+Every strategy starts from the same small log. In each round it fits a model to all its data, ranks
+by it, and shows the same number of pages again. `mean` always shows the best items by their
+posterior mean. `thompson` shows the best items of one posterior draw, a new one for every batch of
+pages, and so explores uncertain items. Regret is the shortfall from the best possible ranking.
 """
 
 import argparse
@@ -22,10 +22,10 @@ POSITIONS = 5
 
 
 class Users:
-    """Users of a world whose truth is known."""
+    """Users of a world with known truth."""
 
     def __init__(self, queries: int, docs: int, seed: int) -> None:
-        """Make a world; its features say only part of what relevance is."""
+        """Simulate a world whose features predict relevance only in part."""
         self.world = ec.simulate(
             queries=queries,
             docs=docs,
@@ -40,7 +40,7 @@ class Users:
         self.best = float((best @ self.world.position_bias).mean())
 
     def value(self, shown: np.ndarray) -> float:
-        """Expected clicks a page of (queries, positions) documents."""
+        """Expected clicks per page of (queries, positions) documents."""
         relevance = np.take_along_axis(self.relevance, shown, axis=1)
         return float((relevance @ self.world.position_bias).mean())
 
@@ -60,7 +60,7 @@ class Users:
 
 
 def play(how: str, users: Users, rounds: int, pages: int, batches: int, seed: int) -> list[dict]:
-    """One strategy's rounds: clicks expected and regret of each."""
+    """Expected clicks and regret of each round of one strategy."""
     rng = np.random.default_rng([seed, 1])
     queries, docs = users.relevance.shape
     order = np.argsort(rng.random((queries, docs)), axis=1)[:, :POSITIONS]
@@ -84,10 +84,10 @@ def main() -> None:
     """Play all strategies, print a JSON object."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=6)
-    parser.add_argument("--pages", type=int, default=1_000, help="pages a round")
+    parser.add_argument("--pages", type=int, default=1_000, help="pages per round")
     parser.add_argument("--queries", type=int, default=100)
     parser.add_argument("--docs", type=int, default=20)
-    parser.add_argument("--batches", type=int, default=10, help="draws a round")
+    parser.add_argument("--batches", type=int, default=10, help="draws per round")
     parser.add_argument("--seeds", type=int, default=3)
     given = parser.parse_args()
     warnings.simplefilter("ignore", ec.InputWarning)  # small logs are the point
@@ -100,8 +100,8 @@ def main() -> None:
             runs.append([[each["clicks"], each["regret"]] for each in played])
         clicks, regret = np.moveaxis(np.array(runs), 2, 0)  # (seeds, rounds) each
         result["strategies"][how] = {
-            "clicks_a_page_by_round": clicks.mean(axis=0).round(4).tolist(),
-            "regret_a_page_by_round": regret.mean(axis=0).round(4).tolist(),
+            "clicks_per_page_by_round": clicks.mean(axis=0).round(4).tolist(),
+            "regret_per_page_by_round": regret.mean(axis=0).round(4).tolist(),
             "cumulative_clicks_by_seed": (clicks.sum(axis=1) * given.pages).round(0).tolist(),
             "cumulative_regret_by_seed": (regret.sum(axis=1) * given.pages).round(0).tolist(),
         }

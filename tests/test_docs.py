@@ -1,4 +1,4 @@
-"""The documentation builds, and the README's commands run as they stand there."""
+"""The documentation builds, and the README's commands run as written."""
 
 import re
 import subprocess
@@ -30,7 +30,7 @@ def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
     commands = [line for line in readme_lines() if line.startswith("epiclick ")]
     others = {line.split("#")[0].strip() for line in readme_lines()} - set(commands)
     assert others == {"make demo", "make test"}, "see the test of make below"
-    # the log of "your own log" is that of the world to practise in
+    # the log of "Your own log" is the simulated one
     commands.sort(key=lambda command: not command.startswith("epiclick simulate"))
     assert len(commands) >= 8
     for command in commands:
@@ -46,7 +46,7 @@ def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
             two_rankers(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
     printed = ["relative_high", "Backtest: predicted"]
-    for python, words in zip(blocks, printed, strict=True):
+    for python, expected in zip(blocks, printed, strict=True):
         done = subprocess.run(
             [sys.executable, "-c", python],
             cwd=tmp_path,
@@ -55,11 +55,11 @@ def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
             timeout=300,
         )
         assert done.returncode == 0, done.stderr
-        assert words in done.stdout
+        assert expected in done.stdout
 
 
 def test_make_does_what_the_readme_says() -> None:
-    # what the two commands call is tested on its own: this one, and the demo in tests/cli
+    # what they call is tested separately: the demo in tests/cli
     for target, call in (("demo", ".venv/bin/epiclick demo"), ("test", "-m pytest")):
         dry = ["make", "--dry-run", "--no-print-directory", target]
         done = subprocess.run(dry, cwd=ROOT, capture_output=True, text=True, timeout=60)

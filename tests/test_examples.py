@@ -37,4 +37,4 @@ def test_an_example_runs(name: str, tmp_path: Path) -> None:
             assert strategy["cumulative_regret_by_seed"][0] >= 0
     else:
         assert (tmp_path / "ranker-values.png").read_bytes().startswith(b"\x89PNG")
-        assert "90 % intervals hold" in done.stdout
+        assert "90 % intervals contain" in done.stdout

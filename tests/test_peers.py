@@ -77,7 +77,7 @@ def test_ids_with_nothing_installed(tmp_path: Path) -> None:
     ours = told["sides"]["epiclick EpistemicPBM"]
     check_fit(ours, told["truth"])
     assert all(np.array(ours["low"]) <= ours["relative"])
-    assert ours["position_bias"]["intervals_that_hold"][0].endswith(" of 2")
+    assert ours["position_bias"]["intervals_covering_truth"][0].endswith(" of 2")
     assert told["missing"]["clax"].endswith(f"not installed in {tmp_path}")
     assert "not in the package registry" in told["missing"]["pyclick"]
 
@@ -103,8 +103,8 @@ def test_errors_of_bias_leave_the_first_position_out(peers: ModuleType) -> None:
     found = peers.bias_errors(record, truth)
     assert found["mean_error"] == pytest.approx(0.05)
     assert found["largest_error"] == pytest.approx(0.1)
-    assert found["intervals_that_hold"] == "1 of 2"
-    assert "intervals_that_hold" not in peers.bias_errors({"relative": [1, 0.6, 0.25]}, truth)
+    assert found["intervals_covering_truth"] == "1 of 2"
+    assert "intervals_covering_truth" not in peers.bias_errors({"relative": [1, 0.6, 0.25]}, truth)
 
 
 def test_rounds_become_medians(peers: ModuleType) -> None:

@@ -1,4 +1,4 @@
-"""What the page on notation names is there: functions can be had, tests exist."""
+"""Functions and tests named on the notation page exist."""
 
 import ast
 import re
@@ -20,7 +20,7 @@ def named_tests(text: str) -> list[str]:
 
 
 def find_function(path: str) -> object:
-    """The object of a dotted path: the longest part that is a module, then its attributes."""
+    """The object of a dotted path: the longest prefix that is a module, then its attributes."""
     parts = path.split(".")
     for cut in range(len(parts), 0, -1):
         try:
@@ -34,7 +34,7 @@ def find_function(path: str) -> object:
 
 
 def has_test(path: str) -> bool:
-    """Whether a file has a test, or a class with a test, of that name; nothing is imported."""
+    """Whether a file has a test, or a class with a test, of that name, without importing it."""
     file, *names = path.split("::")
     body = ast.parse((ROOT / file).read_text()).body
     for name in names:
@@ -68,7 +68,7 @@ def test_every_row_of_equations_has_a_function_and_a_test() -> None:
         assert named_tests(tests), equation
 
 
-def test_what_is_not_there_would_be_noticed() -> None:
+def test_missing_names_would_be_noticed() -> None:
     with pytest.raises(AttributeError):
         find_function("epiclick.beta.Beta.nothing")
     assert not has_test("tests/test_beta.py::TestEntropy::test_nothing")

@@ -1,4 +1,4 @@
-"""What the tutorial and the how-to pages say is done, and what they say is printed is printed."""
+"""The tutorial and the how-to pages run, and print what they show."""
 
 import re
 import shutil
@@ -12,7 +12,7 @@ HOW_TO = sorted(path.name for path in (DOCS / "howto").glob("*.md"))
 
 
 def test_the_tutorial_prints_what_it_shows(tmp_path: Path) -> None:
-    # all in one test: workers would each run the page for tests of their own
+    # one test: with several, each worker would run the page
     shutil.copy(DOCS / "shop.py", tmp_path)
     ran = run_page(DOCS / "tutorial.md", tmp_path)
     assert not [wrong for one in ran for wrong in differences(one)]
@@ -28,7 +28,7 @@ def test_the_tutorial_prints_what_it_shows(tmp_path: Path) -> None:
         assert float(low) <= true <= float(high)
 
 
-def test_the_tutorial_tells_the_truth_about_its_shop(tmp_path: Path, monkeypatch) -> None:
+def test_the_tutorial_states_the_true_values_of_its_shop(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     shop: dict = {}
     exec((DOCS / "shop.py").read_text(), shop)

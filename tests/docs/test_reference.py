@@ -1,4 +1,4 @@
-"""The reference has every public name and every verb; commands in the pages are such as exist."""
+"""The reference has every public name and verb; commands in the pages use existing options."""
 
 import re
 import shlex
@@ -40,7 +40,7 @@ def test_every_page_is_in_the_navigation() -> None:
 
 
 def unknown(command: str) -> str | None:
-    """What is wrong with a command line: a verb or an option that does not exist."""
+    """The mistake in a command line: a verb or an option that does not exist."""
     verb, *words = shlex.split(command)[1:]
     if verb not in verbs():
         return f"no verb {verb}"
@@ -53,7 +53,7 @@ def unknown(command: str) -> str | None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_commands_are_such_as_exist(page: Path) -> None:
+def test_verbs_and_options_exist(page: Path) -> None:
     text = page.read_text().replace("\\\n", " ")
     fenced = "".join(re.findall(r"^```sh\n(.*?)^```", text, re.S | re.M))
     prose = re.sub(r"^```.*?^```", "", text, flags=re.S | re.M)

@@ -1,4 +1,4 @@
-"""The site as built: headings that scripts can find, a reference that holds what it names."""
+"""The built site: headings that scripts can find, a complete reference, no network."""
 
 import re
 import subprocess
@@ -24,7 +24,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_no_heading_starts_with_a_digit(site: Path) -> None:
-    # the theme's script looks headings up as #id, stumbles over a digit, and leaves tables unstyled
+    # the theme's script looks up headings as #id, fails on a digit, and leaves tables unstyled
     headings = [
         (page.parent.name, name)
         for page in site.rglob("index.html")

@@ -1,4 +1,4 @@
-"""The page on OpenSearch UBI gives back the log that a made-up export was made from."""
+"""The SQL of the page on OpenSearch UBI recovers the log behind a simulated export."""
 
 import json
 from pathlib import Path
@@ -29,7 +29,7 @@ def log() -> pd.DataFrame:
 
 
 def export(log: pd.DataFrame, folder: Path) -> None:
-    """Write the log as UBI would have: events in no order, some of them twice, some of no concern."""
+    """Write the log as UBI would: events in random order, some repeated, some irrelevant."""
     rng = np.random.default_rng(4)
     queries, events = [], []
     for number, (page, rows) in enumerate(log.groupby("page_id", sort=False)):
@@ -72,12 +72,12 @@ def test_the_log_comes_back(
     assert ec.read_log(found).total_clicks == log["click"].sum()
 
 
-def test_the_id_of_a_search_taken_for_the_query_is_warned_of(log: pd.DataFrame) -> None:
+def test_the_id_of_a_search_used_as_the_query_causes_a_warning(log: pd.DataFrame) -> None:
     mistaken = log.assign(query_id=log["page_id"])
     with pytest.warns(ec.InputWarning, match="is query_id the id of the page"):
         ec.read_log(mistaken)
 
 
-def test_an_ordinal_from_zero_is_refused_with_the_remedy(log: pd.DataFrame) -> None:
+def test_an_ordinal_from_zero_is_refused_with_the_fix(log: pd.DataFrame) -> None:
     with pytest.raises(ec.InputError, match="--position-base 0"):
         ec.read_log(log.assign(position=log["position"] - 1))
