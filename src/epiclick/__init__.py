@@ -8,7 +8,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from epiclick.click_models.registry import HOMES
+from epiclick.click_models.registry import REGISTRY
 
 if TYPE_CHECKING:
     from epiclick.api import EpistemicPBM as EpistemicPBM
@@ -41,7 +41,7 @@ _HOME = {
     "read_log": "epiclick.data.readers",
     "InputError": "epiclick.errors",
     "InputWarning": "epiclick.errors",
-    **{home.public: "epiclick.api" for home in HOMES.values()},
+    **{home.public: "epiclick.api" for home in REGISTRY.values()},
     "PointwisePBM": "epiclick.api",
     "load": "epiclick.api",
     "World": "epiclick.simulate.world",

@@ -10,7 +10,7 @@ import pandas as pd
 
 from epiclick.arguments import check_choice, check_level, check_path, check_whole, shown
 from epiclick.click_models.click_model import CLICK
-from epiclick.click_models.registry import HOMES, click_model
+from epiclick.click_models.registry import REGISTRY, click_model
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import read_features
 from epiclick.data.readers import check_counts, counts_of
@@ -462,7 +462,7 @@ def _class_of(name: str, public: str) -> type[EpistemicModel]:
 
 
 EPISTEMIC: dict[str, type[EpistemicModel]] = {
-    name: _class_of(name, home.public) for name, home in HOMES.items()
+    name: _class_of(name, home.public) for name, home in REGISTRY.items()
 }
 """The public classes by click model."""
 

@@ -120,7 +120,7 @@ def test_each_network_is_what_it_would_be_alone(make: Make, ensemble: State) -> 
 def test_one_after_the_other_is_the_same_as_side_by_side(
     make: Make, ensemble: State, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ensemble_module, "SIDE_BY_SIDE", 0)
+    monkeypatch.setattr(ensemble_module, "VMAP_UP_TO", 0)
     for program in (ensemble_module._steps, ensemble_module._scores):
         program.clear_cache()
     training = make("marginal")
@@ -205,7 +205,7 @@ def test_a_batch_that_a_bootstrap_leaves_out_moves_nothing(make: Make) -> None:
         training = replace(training, valid=None)
         with np.errstate(invalid="ignore"):  # its likelihood per display is 0 / 0
             trained = training.trained(training.run(training.start()))
-        start = training.networks.each(training.begin)[1]
+        start = training.networks.unstack(training.begin)[1]
         # but for weight decay, which pulls matrices towards 0 by 1e-2 of the rate at each step
         shrunk = (1 - 1e-2 * SETTINGS.learning_rate) ** len(training.train.batches)
         for (weights, bias), (first, first_bias) in zip(
@@ -214,7 +214,7 @@ def test_a_batch_that_a_bootstrap_leaves_out_moves_nothing(make: Make) -> None:
             np.testing.assert_allclose(weights, shrunk * first, rtol=1e-5)
             np.testing.assert_array_equal(bias, first_bias)
         with pytest.raises(AssertionError):
-            assert_close(trained[2], training.networks.each(training.begin)[2])
+            assert_close(trained[2], training.networks.unstack(training.begin)[2])
 
 
 def test_a_member_that_diverges_is_named(make: Make) -> None:

@@ -274,7 +274,7 @@ def test_held_out_pairs_that_the_model_rules_out_are_told(make: Make) -> None:
     assert training.valid.inputs is not None
     impossible = replace(training.valid.inputs)
     shape = impossible.take(np.arange(len(impossible.counts))).shape
-    impossible.__dict__["_held"] = np.full(shape, 1e30, np.float32)
+    impossible.__dict__["_cached"] = np.full(shape, 1e30, np.float32)
     extreme = replace(training, valid=replace(training.valid, inputs=impossible))
     with pytest.raises(InputError, match=r"log-likelihood of (nan|-inf) after epoch 1"):
         extreme.run(extreme.start())

@@ -9,14 +9,14 @@ import pandas as pd
 import pyarrow as pa
 
 from epiclick.click_models.click_model import ClickModel, given_contexts
-from epiclick.click_models.registry import CLICK_MODELS, HOMES
+from epiclick.click_models.registry import CLICK_MODELS, REGISTRY
 from epiclick.data.features import FeatureScaler
 from epiclick.data.schema import LogOptions
 from epiclick.fitted.parameters import ParameterPosterior, Parameters
 from epiclick.relevance.heads import HEADS, ID_BETA, NETWORK_BETA, POINT, RelevanceHead
 
 HEADS_OF: Mapping[str, tuple[str, ...]] = {
-    **{home.public: (NETWORK_BETA.name, ID_BETA.name) for home in HOMES.values()},
+    **{home.public: (NETWORK_BETA.name, ID_BETA.name) for home in REGISTRY.values()},
     "PointwisePBM": (POINT.name,),
 }
 """Relevance heads that a class has: with features, and without where it can do without."""
