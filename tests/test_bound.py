@@ -14,7 +14,7 @@ from epiclick.diagnostics.checks import check_fit
 from epiclick.diagnostics.contraction import contexts_at_bound
 from epiclick.diagnostics.randomised import compare_randomised
 from epiclick.fitted.state import FittedModel
-from epiclick.fitted.validation import check_sound
+from epiclick.fitted.validation import validate
 from epiclick.identification.unbounded import unbounded_bias
 from epiclick.posterior.known_bias import read_known_bias
 from epiclick.report.page import gather, page_of
@@ -167,7 +167,7 @@ def test_a_file_that_names_no_context_is_refused(bad: object, pressed: ec.Episte
     training = pressed.fitted_.training
     broken = replace(training, checks={**training.checks, "at_bound": bad})
     with pytest.raises(ec.InputError, match="at_bound must name contexts from 0 to 5"):
-        check_sound(replace(pressed.fitted_, training=broken), "the model m", "Mend it.")
+        validate(replace(pressed.fitted_, training=broken), "the model m", "Mend it.")
 
 
 def test_position_bias_prints_null_and_words(folder: Path) -> None:

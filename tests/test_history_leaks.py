@@ -25,7 +25,7 @@ from epiclick.evaluation.click_scores import kept_rates, rate_by_context, score_
 from epiclick.fitted.parameters import Parameters, PointLookup
 from epiclick.fitted.prediction import contexts_of, given_contexts_of, relevance_of
 from epiclick.fitted.state import FittedModel, QuerySets, TrainingSummary, given_of, history_of
-from epiclick.fitted.validation import check_sound
+from epiclick.fitted.validation import validate
 from epiclick.identification.anchor import _clearly_larger, resolve_anchor
 from epiclick.identification.unbounded import unbounded_bias
 from epiclick.posterior.density import Density, Emitter
@@ -107,7 +107,7 @@ def fitted(both):
     )
     assert (contexts_of(found, both[1].contexts, warn=False) < 0).any()
     assert (given_contexts_of(found, both[1].given[0]) >= 0).all()
-    check_sound(found, "the model", "")
+    validate(found, "the model", "")
     return found
 
 

@@ -12,7 +12,7 @@ from epiclick.data.features import FeatureScaler
 from epiclick.errors import InputError
 from epiclick.fitted.parameters import BetaLookup, Parameters, PointLookup, from_arrays, to_arrays
 from epiclick.fitted.state import FeatureSpec, FittedModel, QuerySets
-from epiclick.fitted.validation import check_sound
+from epiclick.fitted.validation import validate
 
 from .conftest import (
     each_model,
@@ -28,14 +28,14 @@ F32 = np.float32
 
 def assert_unsound(model: FittedModel, said: str) -> None:
     with pytest.raises(InputError, match=said) as caught:
-        check_sound(model, "the model m", "Mend it.")
+        validate(model, "the model m", "Mend it.")
     assert str(caught.value).startswith("the model m cannot be used:")
     assert str(caught.value).endswith("\nMend it.")
 
 
 @each_model
 def test_sound_models_pass(make: Callable[[], FittedModel]) -> None:
-    check_sound(make(), "the model m", "Mend it.")
+    validate(make(), "the model m", "Mend it.")
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_eigenvalues_below_0_by_rounding_alone_are_let_pass() -> None:
     assert model.posterior is not None
     rounded = np.diag(np.r_[np.ones(SIZE - 1), -1e-15])
     for robust in (rounded, np.zeros((SIZE, SIZE)), 1e-200 * np.eye(SIZE)):
-        check_sound(replace(model, posterior=replace(model.posterior, robust=robust)), "m", "")
+        validate(replace(model, posterior=replace(model.posterior, robust=robust)), "m", "")
 
 
 def test_the_size_of_a_posterior_depends_on_the_anchor() -> None:
@@ -208,7 +208,7 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
     parameters = Parameters(with_features().parameters.layers, lookup)
     model = replace(with_features(), anchor=9, parameters=parameters)
     with pytest.raises(InputError) as caught:
-        check_sound(model, "the model m", "Mend it.")
+        validate(model, "the model m", "Mend it.")
     assert [str(problem) for problem in caught.value.problems] == [
         "the anchor is context 9, but there are 4, from 0 on.",
         "position.mean_logit must be finite numbers: 2 values.",
