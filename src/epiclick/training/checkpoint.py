@@ -181,32 +181,32 @@ def warm_start(init: FittedModel, start: Parameters, train: ClickCounts) -> Para
         has, lacks = ("the log", "the model") if init.features is None else ("the model", "the log")
         raise InputError(
             f"{has} has features and {lacks} has none; starting from a model needs both or neither",
-            code="init-mismatch",
+            code="init-feature-mismatch",
         )
     if train.features is not None and columns_of(init, train.features) is not None:
         raise InputError(
             "the model to start from was trained on features in another order; use its order",
-            code="init-mismatch",
+            code="init-feature-mismatch",
         )
     alike = init.features is None or _shapes(init.parameters) == _shapes(start)
     if not alike or init.parameters.position.is_point != start.position.is_point:
         raise InputError(
             "the model to start from has other hidden layers or another kind of estimator; use its "
             f"settings: {dict(init.settings)}",
-            code="init-mismatch",
+            code="init-layer-mismatch",
         )
     names, before = train.contexts.column_names, init.options.click_model
     if before != train.options.click_model:
         raise InputError(
             f"the model to start from is a {before}, and the log was counted for a "
             f"{train.options.click_model}; both must have the same click model",
-            code="init-mismatch",
+            code="init-click-model-mismatch",
         )
     if init.contexts.column_names != names:
         raise InputError(
             f"the model to start from knows contexts by {', '.join(init.contexts.column_names)}, "
             f"the log by {', '.join(names)}",
-            code="init-mismatch",
+            code="init-context-mismatch",
         )
 
     def mapped(old: Any, new: Any, row: np.ndarray) -> np.ndarray:
