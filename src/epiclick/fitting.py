@@ -61,13 +61,13 @@ class Plan:
         ratios: estimates of position bias without a bound, if the anchor's choice needed them.
         holdout: share of queries held out where no validation set is given.
         level: of the intervals that are stored.
+        click_model: name of the click model.
         posterior: method for the posterior of position bias and last layer; None for no posterior.
         shapes: number and size of the batches of training and held-out pairs, to share compiled
             programs between fits to several logs.
         known: externally known position bias.
         wide: whether the network's last layer, which has a posterior, takes the units of all
             layers.
-        click_model: name of the click model.
     """
 
     kind: str
@@ -79,13 +79,13 @@ class Plan:
     anchor: int | None
     holdout: float
     level: float
+    click_model: str = "pbm"
     moved: Moved | None = None
     ratios: UnboundedBias | None = None
     posterior: ThetaPosterior | None = None
     shapes: tuple[Shapes, Shapes | None] | None = None
     known: KnownBias | None = None
     wide: bool = False
-    click_model: str = "pbm"
 
 
 def fit_model(
@@ -93,11 +93,11 @@ def fit_model(
     counts: ClickCounts,
     valid: ClickCounts | None = None,
     *,
-    randomised: ClickCounts | None = None,
     init: FittedModel | None = None,
     checkpoint: Path | None = None,
     resume: bool = False,
     progress: bool = True,
+    randomised: ClickCounts | None = None,
 ) -> FittedModel:
     """Fit a model to counts.
 
@@ -105,11 +105,11 @@ def fit_model(
         plan: what to fit, and how.
         counts: pairs to learn from.
         valid: pairs for early stopping; default a share of the queries of `counts`.
-        randomised: pages with a random ranking, not in `counts`, to compare position bias with.
         init: a model to start from.
         checkpoint: file for the state of training.
         resume: continue from the checkpoint.
         progress: show a progress bar, on a terminal.
+        randomised: pages with a random ranking, not in `counts`, to compare position bias with.
     """
     refuse_after_fork()
     train, held_out = _hold_out(plan, counts, valid)

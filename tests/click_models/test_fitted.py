@@ -166,6 +166,6 @@ def test_counts_for_another_model_are_refused_or_reduced() -> None:
     pbm, ubm = case("pbm"), case("ubm")
     with pytest.raises(ec.InputError, match=r"read_log\(\.\.\., click_model='ubm'\)"):
         ec.EpistemicUBM().fit(pbm.train)
-    reduced = ec.EpistemicPBM()._counted(ubm.train)
+    reduced = ec.EpistemicPBM()._to_counts(ubm.train)
     assert reduced.contexts.column_names == ["position"]
     assert reduced.total_clicks == ubm.train.total_clicks

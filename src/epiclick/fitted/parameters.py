@@ -104,13 +104,6 @@ def init_betas(contexts: int) -> BetaLookup:
     return BetaLookup(np.zeros(contexts), np.full(contexts, START_CONFIDENCE))
 
 
-def position_betas(lookup: Lookup, xp: ModuleType) -> tuple[Any, Any]:
-    """alpha and beta, each (contexts,) float64, of a lookup that has Betas."""
-    betas = lookup.betas(xp)
-    assert betas is not None
-    return betas
-
-
 class Parameters(NamedTuple):
     """Relevance network and click model's lookup; a pytree for jax, numpy arrays when stored."""
 
@@ -121,6 +114,13 @@ class Parameters(NamedTuple):
     def smooth(self) -> bool:
         """Whether the confidence of relevance is smooth; see `relevance.heads`."""
         return self.position.is_point
+
+
+def position_betas(lookup: Lookup, xp: ModuleType) -> tuple[Any, Any]:
+    """alpha and beta, each (contexts,) float64, of a lookup that has Betas."""
+    betas = lookup.betas(xp)
+    assert betas is not None
+    return betas
 
 
 LOOKUP_OF: Mapping[str, type[Lookup]] = {

@@ -1,6 +1,6 @@
 """Validation of fitted models, before they are written and after they are read."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -64,28 +64,21 @@ def _problems(fitted: FittedModel) -> Iterator[Problem]:
 
 def _name_problems(fitted: FittedModel) -> Iterator[Problem]:
     """Class, relevance head and click model exist, and can be combined."""
-    upgrade = "Upgrade epiclick if a later release wrote it."
-    if fitted.kind not in HEADS_OF:
-        known = ", ".join(HEADS_OF)
-        yield Problem(
-            f"'{fitted.kind:.40}' is not a kind of model that this epiclick has ({known})",
-            remedy=upgrade,
-            code="unknown-model-class",
-        )
-    elif fitted.head not in HEADS_OF[fitted.kind]:
-        known = ", ".join(HEADS_OF[fitted.kind])
-        yield Problem(
-            f"'{fitted.head:.40}' is not a relevance head of {fitted.kind} ({known})",
-            remedy=upgrade,
-            code="unknown-relevance-head",
-        )
-    if fitted.click_model not in CLICK_MODELS:
-        known = ", ".join(CLICK_MODELS)
-        yield Problem(
-            f"'{fitted.click_model:.40}' is not a click model that this epiclick has ({known})",
-            remedy=upgrade,
-            code="unknown-click-model",
-        )
+    kind, head, click_model = f"{fitted.kind:.40}", f"{fitted.head:.40}", fitted.click_model
+    if kind not in HEADS_OF:
+        what = f"'{kind}' is not a kind of model that this epiclick has"
+        yield _unknown(what, HEADS_OF, "unknown-model-class")
+    elif head not in HEADS_OF[kind]:
+        what = f"'{head}' is not a relevance head of {kind}"
+        yield _unknown(what, HEADS_OF[kind], "unknown-relevance-head")
+    if click_model not in CLICK_MODELS:
+        what = f"'{click_model:.40}' is not a click model that this epiclick has"
+        yield _unknown(what, CLICK_MODELS, "unknown-click-model")
+
+
+def _unknown(what: str, known: Iterable[str], code: str) -> Problem:
+    remedy = "Upgrade epiclick if a later release wrote it."
+    return Problem(f"{what} ({', '.join(known)})", remedy=remedy, code=code)
 
 
 def _feature_problems(features: FeatureSpec) -> Iterator[Problem]:

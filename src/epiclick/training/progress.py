@@ -1,7 +1,6 @@
 """A progress bar for training, on a terminal only."""
 
 import sys
-from types import TracebackType
 from typing import Protocol, Self
 
 from rich.console import Console
@@ -60,12 +59,7 @@ class TrainingBar:
         self._bar.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         """Remove the bar."""
         self._bar.stop()
 
