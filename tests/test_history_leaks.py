@@ -33,6 +33,8 @@ from epiclick.posterior.joint_prior import Prior
 from epiclick.relevance.heads import exposure
 from epiclick.training.checkpoint import warm_start
 
+from .raising import raises_code
+
 DEPTH = 4
 UBM = LogOptions(context=("device", "position"), click_model="ubm")
 PBM = replace(UBM, click_model="pbm")
@@ -282,10 +284,11 @@ def test_a_start_moves_weights_by_given_contexts(fitted, both):
     known = contexts_of(fitted, counts.contexts, warn=False)
     expected = np.where(known >= 0, fitted.parameters.position.logit[known], 9.0)
     np.testing.assert_array_equal(moved.position.logit, expected)
-    with pytest.raises(InputError, match="one click model"):
+    with raises_code("init-click-model-mismatch"):
         warm_start(fitted, start, counts.by_given())
 
 
 def test_a_log_counted_for_another_click_model_is_refused(fitted, logs):
-    with pytest.raises(InputError, match="--context device,position --click-model ubm"):
+    with raises_code("context-mismatch") as caught:
         contexts_of(fitted, count_log(logs[0], PBM)[0].contexts)
+    assert "--context device,position --click-model ubm" in str(caught.value)
