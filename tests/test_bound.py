@@ -14,7 +14,7 @@ from epiclick.diagnostics.checks import check_fit
 from epiclick.diagnostics.contraction import contexts_at_bound
 from epiclick.diagnostics.randomised import compare_randomised
 from epiclick.fitted.state import FittedModel
-from epiclick.fitted.validation import check_sound
+from epiclick.fitted.validation import validate
 from epiclick.identification.unbounded import unbounded_bias
 from epiclick.posterior.known_bias import read_known_bias
 from epiclick.report.page import gather, page_of
@@ -22,6 +22,7 @@ from epiclick.report.report_sources import Sources
 
 from .cli.conftest import epiclick
 from .device_worlds import DESKTOP, FALL, PHONE, device_counts
+from .raising import raises_code
 
 ENDS = ["low", "high", "relative_low", "relative_high"]
 FLAG = '--anchor desktop,1 (in Python: anchor=("desktop", 1))'
@@ -166,8 +167,9 @@ def test_files_keep_it_and_older_ones_have_none(
 def test_a_file_that_names_no_context_is_refused(bad: object, pressed: ec.EpistemicPBM) -> None:
     training = pressed.fitted_.training
     broken = replace(training, checks={**training.checks, "at_bound": bad})
-    with pytest.raises(ec.InputError, match="at_bound must name contexts from 0 to 5"):
-        check_sound(replace(pressed.fitted_, training=broken), "the model m", "Mend it.")
+    with raises_code("invalid-checks") as caught:
+        validate(replace(pressed.fitted_, training=broken), "the model m", "Fit it again.")
+    assert "at_bound must list contexts from 0 to 5" in str(caught.value)
 
 
 def test_position_bias_prints_null_and_words(folder: Path) -> None:

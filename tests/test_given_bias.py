@@ -10,6 +10,8 @@ import pytest
 import epiclick as ec
 from epiclick.errors import InputError
 
+from .raising import raises_code
+
 SMALL = {"epochs": 3, "hidden": (8,)}
 
 
@@ -91,8 +93,9 @@ def test_a_run_with_another_table_is_not_resumed(counts: ec.ClickCounts, tmp_pat
     given = table((2, 0.2, 0.15, 0.26), (3, 0.2, 0.01, 0.9))
     ec.EpistemicPBM(**SMALL).fit(counts, position_bias=given, **fit)
     other = given.assign(mean=0.21, low=0.19)
-    with pytest.raises(InputError, match="differs in its settings"):
+    with raises_code("checkpoint-of-another-run") as caught:
         ec.EpistemicPBM(**SMALL).fit(counts, position_bias=other, resume=True, **fit)
+    assert "differs in its settings;" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +104,7 @@ def test_a_run_with_another_table_is_not_resumed(counts: ec.ClickCounts, tmp_pat
 def test_only_marginal_models_can_be_given_bias(
     model: ec.EpistemicPBM | ec.PointwisePBM, counts: ec.ClickCounts
 ) -> None:
-    with pytest.raises(InputError, match="needs EpistemicPBM with estimator='marginal'"):
+    with raises_code("known-bias-needs-marginal"):
         model.fit(counts, position_bias=table((2, 0.5, None, None)))
 
 

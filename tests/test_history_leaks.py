@@ -25,13 +25,15 @@ from epiclick.evaluation.click_scores import kept_rates, rate_by_context, score_
 from epiclick.fitted.parameters import Parameters, PointLookup
 from epiclick.fitted.prediction import contexts_of, given_contexts_of, relevance_of
 from epiclick.fitted.state import FittedModel, QuerySets, TrainingSummary, given_of, history_of
-from epiclick.fitted.validation import check_sound
+from epiclick.fitted.validation import validate
 from epiclick.identification.anchor import _clearly_larger, resolve_anchor
 from epiclick.identification.unbounded import unbounded_bias
 from epiclick.posterior.density import Density, Emitter
 from epiclick.posterior.joint_prior import Prior
 from epiclick.relevance.heads import exposure
 from epiclick.training.checkpoint import warm_start
+
+from .raising import raises_code
 
 DEPTH = 4
 UBM = LogOptions(context=("device", "position"), click_model="ubm")
@@ -107,7 +109,7 @@ def fitted(both):
     )
     assert (contexts_of(found, both[1].contexts, warn=False) < 0).any()
     assert (given_contexts_of(found, both[1].given[0]) >= 0).all()
-    check_sound(found, "the model", "")
+    validate(found, "the model", "")
     return found
 
 
@@ -282,10 +284,11 @@ def test_a_start_moves_weights_by_given_contexts(fitted, both):
     known = contexts_of(fitted, counts.contexts, warn=False)
     expected = np.where(known >= 0, fitted.parameters.position.logit[known], 9.0)
     np.testing.assert_array_equal(moved.position.logit, expected)
-    with pytest.raises(InputError, match="one click model"):
+    with raises_code("init-click-model-mismatch"):
         warm_start(fitted, start, counts.by_given())
 
 
 def test_a_log_counted_for_another_click_model_is_refused(fitted, logs):
-    with pytest.raises(InputError, match="--context device,position --click-model ubm"):
+    with raises_code("context-mismatch") as caught:
         contexts_of(fitted, count_log(logs[0], PBM)[0].contexts)
+    assert "--context device,position --click-model ubm" in str(caught.value)

@@ -8,7 +8,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from epiclick.click_models.registry import HOMES
+from epiclick.click_models.registry import REGISTRY
 
 if TYPE_CHECKING:
     from epiclick.api import EpistemicPBM as EpistemicPBM
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from epiclick.simulate.world import World as World
     from epiclick.simulate.world import simulate as simulate
 
-_HOME = {
+_MODULES = {
     "Beta": "epiclick.beta",
     "compare": "epiclick.comparison.compare_rankers",
     "ClickCounts": "epiclick.data.counts",
@@ -41,25 +41,25 @@ _HOME = {
     "read_log": "epiclick.data.readers",
     "InputError": "epiclick.errors",
     "InputWarning": "epiclick.errors",
-    **{home.public: "epiclick.api" for home in HOMES.values()},
+    **{entry.public: "epiclick.api" for entry in REGISTRY.values()},
     "PointwisePBM": "epiclick.api",
     "load": "epiclick.api",
     "World": "epiclick.simulate.world",
     "simulate": "epiclick.simulate.world",
 }
 
-__all__ = [*_HOME, "__version__"]
+__all__ = [*_MODULES, "__version__"]
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name from its home when it is first used."""
+    """Load a public name from its module when it is first used."""
     if name == "__version__":
         from importlib.metadata import version
 
         return version("epiclick")
-    if name not in _HOME:
+    if name not in _MODULES:
         raise AttributeError(f"module 'epiclick' has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), name)
+    value = getattr(import_module(_MODULES[name]), name)
     globals()[name] = value
     return value
 
@@ -70,10 +70,10 @@ def __dir__() -> list[str]:
 
 
 class _Package(ModuleType):
-    """Keeps `ec.simulate` the function: importing the folder of that name must not replace it."""
+    """Keeps `ec.simulate` the function: importing the subpackage must not replace it."""
 
     def __setattr__(self, name: str, value: object) -> None:
-        if not (name in _HOME and isinstance(value, ModuleType)):
+        if not (name in _MODULES and isinstance(value, ModuleType)):
             super().__setattr__(name, value)
 
 

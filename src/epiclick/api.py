@@ -1,7 +1,8 @@
-"""Click models with scikit-learn's API: what users fit, ask, save and load."""
+"""The public models: fit, predict, save and load, with scikit-learn's API."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 
@@ -10,7 +11,7 @@ import pandas as pd
 
 from epiclick.arguments import check_choice, check_level, check_path, check_whole, shown
 from epiclick.click_models.click_model import CLICK
-from epiclick.click_models.registry import HOMES, click_model
+from epiclick.click_models.registry import REGISTRY, click_model
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import read_features
 from epiclick.data.readers import check_counts, counts_of
@@ -39,10 +40,11 @@ if TYPE_CHECKING:
 
 
 class BaseModel(Parametrised, ABC):
-    """What all models share: fitting, asking, files.
+    """Base class of all models.
 
     Attributes:
-        click_model: name of the click model that is fitted, in `click_models.registry`.
+        click_model: name of the click model, such as "pbm".
+        fitted_: everything that was learned; set by `fit`.
     """
 
     click_model: ClassVar[str] = "pbm"
@@ -62,22 +64,26 @@ class BaseModel(Parametrised, ABC):
         resume: bool = False,
         progress: bool = True,
     ) -> Self:
-        """Learn position bias and relevance from counts.
+        """Fit the model to click counts.
 
         Args:
-            counts: the log, with features joined or without; or a log as `read_log` takes it, which
-                is then read with its default options.
-            valid: counts for early stopping; without it a share of the queries is held out.
-            position_bias: what is known of it from elsewhere: a DataFrame, or a CSV, Parquet or
-                JSON file, with the context columns and `mean`, relative to the anchor. Rows with
-                `low` and `high` too are a prior, others are held as they are.
-            randomised: counts of pages whose ranking was random, not among those above: position
-                bias is compared with theirs, which needs no model.
+            counts: click counts, with or without features; or a log in any form that `read_log`
+                accepts, which is then read with its default options.
+            valid: counts for early stopping. Default: a share of the queries of `counts`, set by
+                `holdout`.
+            position_bias: position bias known from elsewhere, relative to the anchor: a DataFrame,
+                or a CSV, Parquet or JSON file, with the context columns and `mean`. Rows that also
+                have `low` and `high` are a prior; all others are fixed at their mean.
+            randomised: counts of pages with a random ranking, none of which are in `counts`. The
+                fitted position bias is compared with theirs, which needs no model.
             init: a fitted model to start from, such as last week's.
-            checkpoint: file to keep the state of training in, every few seconds and when
-                interrupted.
-            resume: go on from that file, to the very result of an uninterrupted run.
+            checkpoint: file for the state of training, written every few seconds and when
+                training is interrupted.
+            resume: continue from the checkpoint, with the same result as an uninterrupted run.
             progress: show a progress bar, on a terminal.
+
+        Returns:
+            The fitted model itself.
         """
         from epiclick.fitting import fit_model
         from epiclick.plans import check_parameters, with_known_bias
@@ -89,11 +95,12 @@ class BaseModel(Parametrised, ABC):
         if not isinstance(init, BaseModel | None):
             raise InputError(
                 f"init must be a fitted model, not {shown(init)}; load(path) reads one from a "
-                "folder"
+                "folder",
+                code="init-not-a-model",
             )
-        keep = None if checkpoint is None else check_path("checkpoint", checkpoint)
-        counts = self._counted(counts)
-        valid = None if valid is None else self._counted(valid, "valid")
+        path = None if checkpoint is None else check_path("checkpoint", checkpoint)
+        counts = self._to_counts(counts)
+        valid = None if valid is None else self._to_counts(valid, "valid")
         plan = self._plan(counts)
         if position_bias is not None:
             plan = with_known_bias(plan, counts, position_bias)
@@ -103,73 +110,85 @@ class BaseModel(Parametrised, ABC):
             valid,
             randomised=randomised,
             init=None if init is None else init._fitted,
-            checkpoint=keep,
+            checkpoint=path,
             resume=resume,
             progress=progress,
         )
         return self
 
-    def _counted(self, given: Any, name: str = "counts") -> ClickCounts:
-        """The counts by the contexts of this click model; a log is read."""
+    def _to_counts(self, given: Any, name: str = "counts") -> ClickCounts:
+        """Counts by the contexts of this click model; a log is read and counted."""
         counts = counts_of(given, click_model=self.click_model, name=name)
         own = click_model(self.click_model)
-        assert own.channels == (CLICK,), "one outcome is all that can be fitted yet"
-        assert not own.has_latent_state, "no inference for latent states of a page yet"
+        assert own.channels == (CLICK,), "only clicks can be fitted yet"
+        assert not own.has_latent_state, "latent page states are not supported yet"
         if counts.history == own.history:
             return counts.completed()
         if not own.history:
             return counts.by_given()
         raise InputError(
             f"{type(self).__name__} needs {name} by {', '.join(own.history)} as well, which only "
-            f"the log has; read it with read_log(..., click_model={self.click_model!r})"
+            f"the log has; read it with read_log(..., click_model={self.click_model!r})",
+            code="context-mismatch",
         )
 
     @abstractmethod
     def _plan(self, counts: ClickCounts) -> "Plan":
-        """What is to be fitted to the counts, and how."""
+        """The plan of a fit to these counts."""
 
     @property
     def _fitted(self) -> FittedModel:
         if not hasattr(self, "fitted_"):
-            raise InputError(f"this {type(self).__name__} is not fitted yet; call fit first")
+            message = f"this {type(self).__name__} is not fitted yet; call fit first"
+            raise InputError(message, code="not-fitted")
         return self.fitted_
 
     @property
     def history_(self) -> pd.DataFrame:
-        """One row per epoch: likelihoods per display, steps without a gradient, seconds."""
+        """Training history, one row per epoch; log-likelihoods are per display."""
         return self._fitted.training.history
 
     @property
     def feature_names_in_(self) -> np.ndarray:
-        """Names of the features the model was trained on; none for a model without features."""
+        """Names of the features that the model was trained on; empty without features."""
         features = self._fitted.features
         return np.array([] if features is None else features.names, dtype=object)
 
     def position_bias(
         self, kind: BiasKind | None = None, *, level: float | None = None
     ) -> pd.DataFrame:
-        """Given context columns, mean, low, high, and relative to the anchor, or else the first.
+        """Position bias: the probability that a user examines an item shown in each context.
 
-        Where examination depends on what happened above on the page, it is the average over the
-        displays of the training log; `click_table` has all contexts. The ends of intervals are NaN
-        for a bias that is at its bound: without the bound it would be that of the anchor or more.
+        Where examination depends on clicks higher up the page, it is averaged over the displays of
+        the training log; `click_table` has all contexts.
 
         Args:
-            kind: "robust": intervals from the differences between queries, which hold even where
-                clicks vary more than the model allows. "bayes": as if clicks followed the model.
-                "evidential": the Betas of the paper's estimators. Unless told, the first of these
-                that the model has.
-            level: probability that the intervals hold; the model's own unless told.
+            kind: how intervals are computed. "robust": from the differences between queries, which
+                is valid even if clicks are overdispersed. "bayes": assuming that clicks follow the
+                model. "evidential": from the Betas of the paper's estimators. Default: the first
+                of these that the model has.
+            level: probability of the intervals. Default: the model's `level`.
+
+        Returns:
+            A table with the context columns, `mean`, `low`, `high`, and `relative`,
+            `relative_low`, `relative_high`, which are relative to the anchor, or to the first
+            context without one. The ends of an interval are NaN where bias is at its bound:
+            without the bound it would be as high as the anchor's or higher.
         """
-        return position_bias_table(self._fitted, *self._asked(kind, level))
+        return position_bias_table(self._fitted, *self._interval_options(kind, level))
 
     def click_table(
         self, kind: BiasKind | None = None, *, level: float | None = None
     ) -> pd.DataFrame:
-        """The click model's parameter in each context, with the columns of `position_bias`."""
-        return click_table(self._fitted, *self._asked(kind, level))
+        """The click model's parameter in every context.
 
-    def _asked(self, kind: BiasKind | None, level: float | None) -> tuple[float, BiasKind | None]:
+        Arguments and columns are those of `position_bias`, which it equals for the PBM.
+        """
+        return click_table(self._fitted, *self._interval_options(kind, level))
+
+    def _interval_options(
+        self, kind: BiasKind | None, level: float | None
+    ) -> tuple[float, BiasKind | None]:
         if kind is not None:
             check_choice("kind", kind, get_args(BiasKind))
         if level is not None:
@@ -177,19 +196,29 @@ class BaseModel(Parametrised, ABC):
         return self.level if level is None else level, kind
 
     def relevance(self, features: Any = None, *, above: float | None = None) -> pd.DataFrame:
-        """query_id, doc_id, mean, low, high, alpha, beta of items, from their features alone.
+        """Relevance of items predicted from their features, without their own clicks.
 
-        All are averaged over what is not known of the model's parameters. Low and high end the
-        central interval; alpha and beta are of the Beta with the same mean and variance. With
-        `above` a column `prob_above` is added: the probability of a relevance above it. A model
-        without features tells of the items in its log, given their clicks there.
+        Relevance is the probability of a click on an item shown at the anchor position. It is
+        averaged over the uncertainty of the model's parameters. For items with clicks, see
+        `posterior`.
+
+        Args:
+            features: a table of features, as `read_features` accepts it. A model without features
+                takes none, and returns the items of its training log given their clicks there.
+            above: a threshold; adds the column `prob_above`, the probability of a relevance above
+                it.
+
+        Returns:
+            A table with `query_id`, `doc_id`, `mean`, `low`, `high`, `alpha` and `beta`, one row
+            per item. `low` and `high` are the ends of the central interval of the model's `level`;
+            `alpha` and `beta` are those of the Beta with the same mean and variance.
         """
         return pd.concat(list(self.relevance_chunks(features, above=above)), ignore_index=True)
 
     def relevance_chunks(
         self, features: Any = None, *, above: float | None = None
     ) -> Iterator[pd.DataFrame]:
-        """The same, some rows at a time: for more items than fit in memory."""
+        """`relevance` in chunks of rows, for more items than fit in memory."""
         items = self._fitted.items
         if features is not None:
             table = read_features(features)
@@ -197,7 +226,8 @@ class BaseModel(Parametrised, ABC):
         elif items is not None:
             yield item_frame(items, above=above)
         else:
-            raise InputError("the model was trained with features; give those of the items")
+            message = "the model was trained with features; give those of the items"
+            raise InputError(message, code="features-needed")
 
     def rank(
         self,
@@ -206,15 +236,20 @@ class BaseModel(Parametrised, ABC):
         counts: ClickCounts | None = None,
         seed: int | None = None,
     ) -> pd.DataFrame:
-        """query_id, doc_id, position (1 is best) and score of items, query by query.
+        """Rank the items of each query.
 
         Args:
-            features: of the items, read as `relevance` does. Without features or counts, a model
-                without features ranks the items of its log.
-            how: the score. "mean"; "lower" or "upper" end of the interval; "thompson": one draw of
-                the parameters, and of each item's relevance given them.
-            counts: clicks; the items in it are judged by their own, all others by features alone.
-            seed: of "thompson"; None draws anew with every call.
+            features: features of the items, as for `relevance`. With neither features nor counts, a
+                model without features ranks the items of its training log.
+            how: the score to rank by. "mean": expected relevance. "lower" and "upper": the ends of
+                its interval. "thompson": a draw of each relevance, under one draw of the
+                parameters.
+            counts: clicks on the items; items in it are ranked by their posterior, all others by
+                their features alone.
+            seed: of "thompson"; None for a different ranking at every call.
+
+        Returns:
+            A table with `query_id`, `doc_id`, `position` (1 is best) and `score`.
         """
         check_choice("how", how, SCORES)
         if seed is not None:
@@ -227,11 +262,14 @@ class BaseModel(Parametrised, ABC):
         return ranked(items, how, rng)
 
     def predict_clicks(self, counts: ClickCounts) -> np.ndarray:
-        """Probability of a click at each row of `counts.to_table()`, over all draws together."""
+        """Probability of a click for each row of `counts.to_table()`.
+
+        It is averaged over the uncertainty of the model's parameters.
+        """
         return click_probabilities(self._fitted, check_counts("counts", counts))
 
     def score(self, counts: ClickCounts) -> float:
-        """Mean log-likelihood a display."""
+        """Mean log-likelihood per display."""
         return self.score_clicks(counts).display_log_likelihood
 
     def score_clicks(
@@ -241,7 +279,14 @@ class BaseModel(Parametrised, ABC):
         *,
         pair_log_likelihood: float | None = None,
     ) -> ClickScores:
-        """Log-likelihood, perplexity, observed and predicted click rate by position."""
+        """Log-likelihood, perplexity, and observed and predicted click rates by position.
+
+        Args:
+            counts: the clicks to score.
+            page_weights: weights of rows on their pages; without them there is no page score.
+            pair_log_likelihood: mean joint log-likelihood per pair, if computed elsewhere; default
+                the product over displays.
+        """
         return score_clicks(
             counts,
             self.predict_clicks(counts),
@@ -258,7 +303,7 @@ class BaseModel(Parametrised, ABC):
         cuts: Sequence[float] | None = None,
         clip: float | None = None,
     ) -> "LightGBMData":
-        """What a LightGBM ranker is trained on: X, y, weight, group; see `lightgbm_data`."""
+        """Training data for a LightGBM ranker: X, y, weight and group; see `lightgbm_data`."""
         from epiclick.export.lightgbm import lightgbm_data
 
         if counts is not None:
@@ -266,71 +311,57 @@ class BaseModel(Parametrised, ABC):
         return lightgbm_data(self._fitted, counts, features, how=how, cuts=cuts, clip=clip)
 
     def save(self, path: str | Path) -> None:
-        """Write the model to a folder of safetensors and JSON."""
+        """Write the model to a folder, as safetensors and JSON; `load` reads it."""
         save_model(self._fitted, check_path("path", path))
 
 
+@dataclass(eq=False, repr=False)
 class EpistemicModel(BaseModel):
     """A click model with a Beta distribution for every relevance.
 
-    Parameters are explained at `EpistemicPBM`; they mean the same for all click models.
+    Parameters are documented in `EpistemicPBM`, and the same for all click models. They are checked
+    by `fit`.
     """
 
-    def __init__(
-        self,
-        estimator: EstimatorName = "marginal",
-        baseline: bool = False,
-        samples: int = 60,
-        anchor: Any = "auto",
-        members: int = 1,
-        bootstrap: bool = True,
-        hidden: Sequence[int] = (64, 64, 32),
-        entropy: float = 0.0,
-        epochs: int | None = None,
-        batch_size: int = 12_000,
-        learning_rate: float = 1e-2,
-        weight_decay: float = 1.0,
-        patience: int | None = 10,
-        holdout: float = 0.1,
-        literal: bool = False,
-        decay: bool = True,
-        theta_posterior: ThetaPosterior = "laplace",
-        level: float = 0.90,
-        seed: int = 0,
-    ) -> None:
-        """Keep the parameters; they are checked when fitting."""
-        self.estimator = estimator
-        self.baseline = baseline
-        self.samples = samples
-        self.anchor = anchor
-        self.members = members
-        self.bootstrap = bootstrap
-        self.hidden = hidden
-        self.entropy = entropy
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.patience = patience
-        self.holdout = holdout
-        self.literal = literal
-        self.decay = decay
-        self.theta_posterior = theta_posterior
-        self.level = level
-        self.seed = seed
+    estimator: EstimatorName = "marginal"
+    baseline: bool = False
+    samples: int = 60
+    anchor: Any = "auto"
+    members: int = 1
+    bootstrap: bool = True
+    hidden: Sequence[int] = (64, 64, 32)
+    entropy: float = 0.0
+    epochs: int | None = None
+    batch_size: int = 12_000
+    learning_rate: float = 1e-2
+    weight_decay: float = 1.0
+    patience: int | None = 10
+    holdout: float = 0.1
+    literal: bool = False
+    decay: bool = True
+    theta_posterior: ThetaPosterior = "laplace"
+    level: float = 0.90
+    seed: int = 0
 
     def posterior(self, counts: ClickCounts, *, above: float | None = None) -> pd.DataFrame:
-        """The columns of `relevance` for the pairs of counts, after their own clicks.
+        """Relevance of items given their own clicks.
 
-        Low and high are of the posterior itself, a mixture of Betas averaged over what is not known
-        of the parameters; alpha and beta are of the Beta with its mean and variance.
+        Args:
+            counts: clicks on the items, with features if the model was trained with some.
+            above: a threshold; adds the column `prob_above`, the probability of a relevance above
+                it.
+
+        Returns:
+            A table with the columns of `relevance`, one row per pair of `counts`. `low` and `high`
+            are quantiles of the exact posterior, a mixture of Betas averaged over the uncertainty
+            of the parameters; `alpha` and `beta` are those of the Beta with its mean and variance.
         """
         return pd.concat(list(self.posterior_chunks(counts, above=above)), ignore_index=True)
 
     def posterior_chunks(
         self, counts: ClickCounts, *, above: float | None = None
     ) -> Iterator[pd.DataFrame]:
-        """The same, some pairs at a time: for more of them than fit in memory."""
+        """`posterior` in chunks of pairs, for more pairs than fit in memory."""
         from epiclick.posterior.items import posterior_frames
 
         yield from posterior_frames(
@@ -343,58 +374,43 @@ class EpistemicModel(BaseModel):
         return epistemic_plan(self, counts)
 
 
+@dataclass(eq=False, repr=False)
 class PointwisePBM(BaseModel):
-    """The usual position-based model: one number for every relevance and position.
+    """Position-based model with point estimates of relevance and position bias.
 
     Args:
-        anchor: the context whose bias is 1; "auto" is the first position, or a context that is
-            looked at more than it by more than noise explains; None for a free scale.
-        members: networks of an ensemble, each trained on a bootstrap of the queries, all in one
-            program beside the model's own; answers then average over them. 1: no ensemble.
-        bootstrap: False for members that see all queries and differ in their first weights alone.
+        anchor: the context whose bias is 1. "auto": the first position, or a context that is
+            examined significantly more often. None: a free scale.
+        members: number of networks in an ensemble, each trained on a bootstrap of the queries
+            besides the model's own network; predictions are averaged over them. 1: no ensemble.
+        bootstrap: False to train members on all queries, so that they differ only in their initial
+            weights.
         hidden: units of the network's hidden layers.
-        epochs: passes over the pairs, at most; 50 unless told.
-        batch_size: pairs in a batch, at most.
+        epochs: maximum number of passes over the pairs; default 50.
+        batch_size: maximum number of pairs in a batch.
         learning_rate: of AdamW.
         weight_decay: of AdamW.
         patience: epochs without a better validation likelihood before training stops; None for no
             early stopping.
         holdout: share of queries held out for validation.
-        decay: let the learning rate fall along half a cosine.
-        level: kept for symmetry; a point has no interval.
+        decay: whether the learning rate falls to 0 along half a cosine.
+        level: probability of intervals, which need `members` above 1.
         seed: of everything random.
     """
 
-    def __init__(
-        self,
-        anchor: Any = "auto",
-        members: int = 1,
-        bootstrap: bool = True,
-        hidden: Sequence[int] = (64, 64, 32),
-        epochs: int | None = None,
-        batch_size: int = 35_000,
-        learning_rate: float = 1e-2,
-        weight_decay: float = 1.0,
-        patience: int | None = 10,
-        holdout: float = 0.1,
-        decay: bool = True,
-        level: float = 0.90,
-        seed: int = 0,
-    ) -> None:
-        """Keep the parameters; they are checked when fitting."""
-        self.anchor = anchor
-        self.members = members
-        self.bootstrap = bootstrap
-        self.hidden = hidden
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.patience = patience
-        self.holdout = holdout
-        self.decay = decay
-        self.level = level
-        self.seed = seed
+    anchor: Any = "auto"
+    members: int = 1
+    bootstrap: bool = True
+    hidden: Sequence[int] = (64, 64, 32)
+    epochs: int | None = None
+    batch_size: int = 35_000
+    learning_rate: float = 1e-2
+    weight_decay: float = 1.0
+    patience: int | None = 10
+    holdout: float = 0.1
+    decay: bool = True
+    level: float = 0.90
+    seed: int = 0
 
     def _plan(self, counts: ClickCounts) -> "Plan":
         from epiclick.plans import pointwise_plan
@@ -406,34 +422,36 @@ class EpistemicPBM(EpistemicModel):
     """Position-based model with a Beta distribution for every relevance.
 
     Args:
-        estimator: how the gradient of the likelihood is found. `marginal`: position bias is a
-            point while training, relevance is integrated exactly. The paper's: `naive`,
-            `self_normalized`, `conditioned`; `exact` is the last with the closed form inside.
+        estimator: estimator of the likelihood's gradient. `marginal`: position bias is a point
+            during training, and relevance is integrated out exactly. Those of the paper: `naive`,
+            `self_normalized`, `conditioned`; `exact` is `conditioned` with its inner expectation in
+            closed form.
         baseline: subtract leave-one-out baselines in the paper's estimators.
         samples: samples of position bias, and of relevance where it is sampled.
-        anchor: the context whose bias is 1, so that relevance means the probability of a click if
-            shown there. "auto": for `marginal` the first position, or a context that is looked at
-            more than it by more than noise explains; None for the paper's.
-            None leaves the scale free: absolute values then rest on the prior.
-        members: networks of an ensemble, each trained on a bootstrap of the queries, all in one
-            program beside the model's own; answers then average over them. 1: no ensemble.
-        bootstrap: False for members that see all queries and differ in their first weights alone.
+        anchor: the context whose bias is 1, so that relevance is the probability of a click on an
+            item shown there. "auto": for `marginal`, the first position, or a context that is
+            examined significantly more often; for the paper's estimators None. None: a free scale,
+            on which absolute values depend on the prior.
+        members: number of networks in an ensemble, each trained on a bootstrap of the queries
+            besides the model's own network; predictions are averaged over them. 1: no ensemble.
+        bootstrap: False to train members on all queries, so that they differ only in their initial
+            weights.
         hidden: units of the network's hidden layers.
         entropy: weight of the modified entropy.
-        epochs: passes over the pairs, at most; default 50 with features. Without, 10, as what
-            training leaves undone the way to the posterior's mode does; 300 where there is none.
-        batch_size: pairs in a batch, at most.
+        epochs: maximum number of passes over the pairs. Default: 50 with features. Without, 10 if
+            the mode of the posterior is computed after training, else 300.
+        batch_size: maximum number of pairs in a batch.
         learning_rate: of AdamW.
         weight_decay: of AdamW.
         patience: epochs without a better validation likelihood before training stops; None for no
-            early stopping. Without features there is too little to learn for any.
+            early stopping. Ignored without features, where there are too few parameters to overfit.
         holdout: share of queries held out for validation.
-        literal: the paper's estimators to the letter: `naive` without a fixed offset (its weights
-            underflow), the self-normalised ones with a further factor 1/samples.
-        decay: let the learning rate fall along half a cosine.
-        theta_posterior: how the posterior of position bias is found after a `marginal` fit:
-            "laplace", a Gaussian around its mode, or "nuts", by Markov chains (numpyro).
-        level: probability that the intervals hold.
+        literal: use the paper's estimators exactly as published: `naive` without a constant offset
+            (its weights underflow), the self-normalised ones with an additional factor 1/samples.
+        decay: whether the learning rate falls to 0 along half a cosine.
+        theta_posterior: method for the posterior of position bias after a `marginal` fit.
+            "laplace": a Gaussian around its mode. "nuts": Markov chains (needs numpyro).
+        level: probability of the intervals.
         seed: of everything random.
     """
 
@@ -441,30 +459,30 @@ class EpistemicPBM(EpistemicModel):
 
 
 class EpistemicUBM(EpistemicModel):
-    """User browsing model: how likely a place is looked at depends on the last click above it.
+    """User browsing model: examination of a position depends on the last click above it.
 
-    Counts must know that click: `read_log(..., click_model="ubm")`. Parameters are those of
-    `EpistemicPBM`; `click_table` shows examination by position and last click.
+    Counts must include that click: `read_log(..., click_model="ubm")`. Parameters are those of
+    `EpistemicPBM`; `click_table` has the examination by position and last click.
     """
 
     click_model = "ubm"
 
 
 def _class_of(name: str, public: str) -> type[EpistemicModel]:
-    """The public class of a click model, made here where it is not written out above."""
+    """The public class of a click model, created here if it is not defined above."""
     if public not in globals():
-        words = f"{click_model(name).title.capitalize()}; parameters are those of `EpistemicPBM`."
-        space = {"click_model": name, "__doc__": words, "__module__": __name__}
-        globals()[public] = type(public, (EpistemicModel,), space)
+        doc = f"{click_model(name).title.capitalize()}; parameters are those of `EpistemicPBM`."
+        namespace = {"click_model": name, "__doc__": doc, "__module__": __name__}
+        globals()[public] = type(public, (EpistemicModel,), namespace)
     own: type[EpistemicModel] = globals()[public]
     assert own.click_model == name
     return own
 
 
 EPISTEMIC: dict[str, type[EpistemicModel]] = {
-    name: _class_of(name, home.public) for name, home in HOMES.items()
+    name: _class_of(name, entry.public) for name, entry in REGISTRY.items()
 }
-"""The public classes by click model."""
+"""The public classes by the name of their click model."""
 
 MODELS: dict[str, type[BaseModel]] = {
     **{cls.__name__: cls for cls in EPISTEMIC.values()},
@@ -473,7 +491,11 @@ MODELS: dict[str, type[BaseModel]] = {
 
 
 def load(path: str | Path) -> BaseModel:
-    """A model written by `save`; needs numpy and scipy only, not jax."""
+    """Read a model that `save` wrote; does not need jax.
+
+    Args:
+        path: the model's folder.
+    """
     fitted = load_model(check_path("path", path))
     kind = MODELS[fitted.kind]
     known = kind._parameter_names()

@@ -1,4 +1,4 @@
-"""Arguments of the public functions: what they must be, said in one sentence where they are not."""
+"""Validation of arguments of the public functions, with one-sentence messages."""
 
 import math
 import os
@@ -16,12 +16,12 @@ LONGEST = 60  # characters of a value in a message
 
 
 def is_whole(value: object) -> bool:
-    """Whether a value is a whole number; True and False are none."""
+    """Whether a value is a whole number; booleans are not."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a finite number; True and False are none."""
+    """Whether a value is a finite number; booleans are not."""
     return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
@@ -31,7 +31,7 @@ def is_switch(value: object) -> bool:
 
 
 def shown(value: object) -> str:
-    """A value for a message; those that are long, such as tables, by their type.
+    """A value for a message; long ones, such as tables, as their type.
 
     >>> shown("0.9"), shown(np.zeros((5, 5)))
     ("'0.9'", 'ndarray')
@@ -42,59 +42,69 @@ def shown(value: object) -> str:
 
 
 def check_whole(name: str, value: object, least: int = 0) -> None:
-    """Refuse what is not a whole number of at least so much."""
+    """Require a whole number of at least `least`."""
     if not (is_whole(value) and int(value) >= least):  # type: ignore[call-overload]
-        raise InputError(f"{name} must be a whole number from {least} on, not {shown(value)}")
+        raise InputError(
+            f"{name} must be a whole number of at least {least}, not {shown(value)}",
+            code="invalid-whole-number",
+        )
 
 
 def check_level(name: str, value: Any) -> None:
-    """Refuse what is not a probability between 0 and 1."""
+    """Require a number strictly between 0 and 1."""
     if not (is_number(value) and 0 < value < 1):
         raise InputError(
-            f"{name} must lie strictly between 0 and 1, not {shown(value)}; such as 0.9"
+            f"{name} must lie strictly between 0 and 1, not {shown(value)}; for example 0.9",
+            code="level-out-of-range",
         )
 
 
 def check_choice(name: str, value: object, known: Iterable[str]) -> None:
-    """Refuse what is not one of some names."""
+    """Require one of the known names."""
     names = list(known)
     if not (isinstance(value, str) and value in names):
         near = did_you_mean(value, names) if isinstance(value, str) else ""
-        raise InputError(f"{name} must be one of {', '.join(names)}, not {shown(value)}{near}")
+        raise InputError(
+            f"{name} must be one of {', '.join(names)}, not {shown(value)}{near}",
+            code="unknown-choice",
+        )
 
 
 def check_path(name: str, value: Any) -> Path:
-    """The path; refuses what is none."""
+    """The value as a path; InputError if it is none."""
     if not isinstance(value, str | os.PathLike) or isinstance(value, bytes):
-        raise InputError(f"{name} must be a path, such as 'model', not {shown(value)}")
+        message = f"{name} must be a path, such as 'model', not {shown(value)}"
+        raise InputError(message, code="invalid-path")
     path = os.fspath(value)
     if not str(path):
-        raise InputError(f"{name} must be a path, and is empty")
+        raise InputError(f"{name} must be a path, and is empty", code="invalid-path")
     if "\0" in str(path):
-        raise InputError(f"{name} must be a path, and holds a NUL character: {path!r}")
+        message = f"{name} must be a path, and contains a NUL character: {path!r}"
+        raise InputError(message, code="invalid-path")
     return Path(path)
 
 
 def as_numbers(name: str, values: Any) -> np.ndarray:
-    """The values as float64; refuses what are no numbers."""
+    """The values as float64; InputError if they are not numbers."""
     try:
         if values is None:
             raise TypeError
         return np.asarray(values, float)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"{name} must be a number or an array of numbers, not {shown(values)}"
+            f"{name} must be a number or an array of numbers, not {shown(values)}",
+            code="not-numeric",
         ) from error
 
 
 def require_extra(what: str, packages: Sequence[str], extra: str, otherwise: str = "") -> None:
-    """Refuse what needs packages that are not installed; to be called before anything slow.
+    """Require optional packages to be installed; to be called before anything slow.
 
     Args:
-        what: what needs them, as the message's subject.
-        packages: names as they are imported.
-        extra: optional dependencies of epiclick that include them.
-        otherwise: what can be done without them, after ", or".
+        what: what needs them, as the subject of the message.
+        packages: their import names.
+        extra: extra of epiclick that includes them.
+        otherwise: an alternative without them, to follow ", or".
     """
     missing = [name for name in packages if not _is_installed(name)]
     if missing:
@@ -109,5 +119,5 @@ def require_extra(what: str, packages: Sequence[str], extra: str, otherwise: str
 def _is_installed(package: str) -> bool:
     try:
         return find_spec(package) is not None
-    except ValueError:  # a module without a specification, or one that is barred
+    except ValueError:  # a module whose __spec__ is None
         return False

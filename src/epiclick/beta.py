@@ -1,9 +1,5 @@
-"""Beta distributions: what the library says about a relevance or a position bias.
+"""Beta distributions, of relevances and position biases, with numpy and scipy alone."""
 
-Arrays of any shape hold one distribution an element; numpy and scipy are all that is needed.
-"""
-
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,16 +9,19 @@ from scipy import special
 from epiclick.arguments import as_numbers, check_level, shown
 from epiclick.errors import InputError
 
-LEAST_CONFIDENCE = 1e-6  # alpha + beta of the widest distribution that moments can ask for
+LEAST_CONFIDENCE = 1e-6  # alpha + beta of the widest distribution that moments are matched with
 STIRLING_FROM = 10.0  # seven terms of Stirling's series are exact to 4e-16 from here on
-HALVINGS = 60  # of an interval within [0, 1]: past the resolution of float64
 _K = np.arange(1, 8)
 _BERNOULLI = np.array([1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6])  # B_2k
 
 
 @dataclass(frozen=True, eq=False)
 class Beta:
-    """Beta(alpha, beta), one distribution an element; read-only float64 arrays of one shape.
+    """Beta distributions, one per element of the parameter arrays.
+
+    Attributes:
+        alpha: first parameters, above 0; a read-only float64 array of any shape.
+        beta: second parameters, above 0; of the same shape.
 
     >>> theta = Beta([8.0, 2.0], [2.0, 2.0])
     >>> theta.mean
@@ -39,16 +38,17 @@ class Beta:
             parameters = np.broadcast_arrays(alpha, beta)
         except ValueError as error:
             raise InputError(
-                f"alpha and beta must have one shape, not {alpha.shape} and {beta.shape}"
+                f"alpha and beta must have one shape, not {alpha.shape} and {beta.shape}",
+                code="shape-mismatch",
             ) from error
         for name, values in zip(("alpha", "beta"), parameters, strict=True):
-            _check(f"{name} must be finite and above 0", values, (values > 0) & np.isfinite(values))
+            _check_positive(name, values)
             object.__setattr__(self, name, values.copy())
             getattr(self, name).flags.writeable = False
 
     @classmethod
     def from_mean(cls, mean: ArrayLike, confidence: ArrayLike) -> "Beta":
-        r"""By mean and confidence (paper, section 6).
+        r"""Betas with the given mean and confidence (paper, section 6).
 
         .. math:: \alpha = \mu\nu, \quad \beta = (1 - \mu)\nu
 
@@ -56,23 +56,25 @@ class Beta:
         Beta(alpha=array(2.), beta=array(6.))
         """
         mu, nu = as_numbers("mean", mean), as_numbers("confidence", confidence)
-        _check("mean must lie strictly between 0 and 1", mu, (mu > 0) & (mu < 1))
-        _check("confidence must be finite and above 0", nu, (nu > 0) & np.isfinite(nu))
+        inside = (mu > 0) & (mu < 1)
+        _check("mean must lie strictly between 0 and 1", mu, inside, "mean-out-of-range")
+        _check_positive("confidence", nu)
         return cls(mu * nu, (1 - mu) * nu)
 
     @classmethod
     def from_moments(cls, mean: ArrayLike, variance: ArrayLike) -> "Beta":
-        r"""By mean and variance, matched exactly.
+        r"""Betas with the given mean and variance.
 
         .. math:: \nu = \mu (1 - \mu) / \sigma^2 - 1
 
-        No distribution on [0, 1] has a variance above mu (1 - mu): that is cut to just below it.
+        No distribution on [0, 1] has a variance above mu (1 - mu): larger ones are clipped to just
+        below it.
 
         >>> Beta.from_moments(0.5, 0.05)
         Beta(alpha=array(2.), beta=array(2.))
         """
         mu, sigma2 = as_numbers("mean", mean), as_numbers("variance", variance)
-        _check("variance must be above 0", sigma2, sigma2 > 0)
+        _check("variance must be above 0", sigma2, sigma2 > 0, "not-positive")
         return cls.from_mean(mu, np.maximum(mu * (1 - mu) / sigma2 - 1, LEAST_CONFIDENCE))
 
     @property
@@ -100,16 +102,17 @@ class Beta:
         """log f(x); x broadcasts against the parameters.
 
         Args:
-            x: where, in [0, 1].
-            rest: 1 - x, where the caller knows it better than subtraction does (x near 1).
+            x: in [0, 1].
+            rest: 1 - x, where the caller knows it more accurately than the difference (x near 1).
 
         >>> float(np.exp(Beta(2.0, 1.0).log_density(0.3)).round(12))
         0.6
         """
         x = _unit_interval("x", x)
         rest = 1 - x if rest is None else _unit_interval("rest", rest)
-        _check("x and rest must add to 1", x + rest, np.abs(x + rest - 1) < 1e-6)
-        # the smaller of the two carries all digits: take both logarithms from it
+        total = x + rest
+        _check("x and rest must add to 1", total, np.abs(total - 1) < 1e-6, "not-complementary")
+        # the smaller of the two is the more accurate: take both logarithms from it
         with np.errstate(divide="ignore"):
             log_x = np.where(x < 0.5, np.log(x), np.log1p(-rest))
             log_rest = np.where(x < 0.5, np.log1p(-x), np.log(rest))
@@ -118,19 +121,20 @@ class Beta:
     def log_density_from_logs(self, log_x: ArrayLike, log_rest: ArrayLike) -> np.ndarray:
         """(alpha - 1) log x + (beta - 1) log(1 - x) - log B, also for an x that underflows."""
         a, b = self.alpha, self.beta
-        # at an end of [0, 1] a logarithm is infinite, and a factor of 0 must still cancel it
+        # at an end of [0, 1] a logarithm is infinite; a factor of 0 must still cancel it
         from_x = (a - 1) * np.where(a == 1, 0.0, log_x)
         from_rest = (b - 1) * np.where(b == 1, 0.0, log_rest)
         return from_x + from_rest - _log_beta_function(a, b)
 
     def entropy(self) -> np.ndarray:
-        r"""Differential entropy (paper, section 4.2), without the cancellation of that formula.
+        r"""Differential entropy (paper, section 4.2), without the usual formula's cancellation.
 
         .. math:: H = \log B(\alpha, \beta) - (\alpha - 1) \psi(\alpha) - (\beta - 1) \psi(\beta)
                   + (\nu - 2) \psi(\nu), \quad \nu = \alpha + \beta
 
         With log-gamma and digamma written as Stirling's leading terms plus the remainders delta and
-        eta, every term that grows with nu cancels on paper and the Gaussian limit stands in front:
+        eta, every term that grows with nu cancels analytically, which leaves the Gaussian limit and
+        small corrections:
 
         .. math:: H = \tfrac12 \log \frac{2 \pi e\, \alpha \beta}{\nu^3} - \frac{1}{2 \alpha}
                   - \frac{1}{2 \beta} + \frac{1}{\nu} + g_1(\alpha) + g_1(\beta) - g_2(\nu),
@@ -158,7 +162,7 @@ class Beta:
         return special.betaincinv(self.alpha, self.beta, _unit_interval("p", p))
 
     def interval(self, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
-        """(low, high) of the central interval that holds `level` of the probability.
+        """(low, high) of the central interval that contains a probability of `level`.
 
         >>> low, high = Beta(1.0, 1.0).interval(0.9)
         >>> print(low.round(3), high.round(3))
@@ -170,97 +174,25 @@ class Beta:
     def sample_logs(
         self, rng: np.random.Generator, size: int | tuple[int, ...] = ()
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Draws of (log X, log(1 - X)), each (*size, *shape); right for parameters of 1e-3 too.
+        """Draws of (log X, log(1 - X)), (*size, *shape) each; accurate for small parameters too.
 
         X = A / (A + B) with A ~ Gamma(alpha), B ~ Gamma(beta), so logit X = log A - log B.
         """
         if not isinstance(rng, np.random.Generator):
-            raise InputError(f"rng must be numpy.random.default_rng(seed), not {shown(rng)}")
+            raise InputError(
+                f"rng must be numpy.random.default_rng(seed), not {shown(rng)}", code="invalid-rng"
+            )
         shape = (*(size if isinstance(size, tuple) else (size,)), *self.alpha.shape)
         logit = _draw_log_gamma(rng, self.alpha, shape) - _draw_log_gamma(rng, self.beta, shape)
         return special.log_expit(logit), special.log_expit(-logit)
 
     def sample(self, rng: np.random.Generator, size: int | tuple[int, ...] = ()) -> np.ndarray:
-        """Draws (*size, *shape); 0 and 1 where the draw is nearer to them than float64 can tell."""
+        """Draws, (*size, *shape); those nearest to 0 and 1 are rounded to them."""
         return np.exp(self.sample_logs(rng, size)[0])
 
 
-@dataclass(frozen=True, eq=False)
-class Barycentre:
-    r"""The 2-Wasserstein mean of distributions on a line: the mean of their quantile functions.
-
-    .. math:: Q(p) = \sum_i w_i Q_i(p)
-
-    Attributes:
-        components: Betas (..., n), averaged over the last axis.
-        weights: (n,), above 0, sum 1.
-    """
-
-    components: Beta
-    weights: np.ndarray
-
-    @property
-    def mean(self) -> np.ndarray:
-        """Mean of the means, as Q is linear in the components."""
-        return self.components.mean @ self.weights
-
-    def quantile(self, p: ArrayLike) -> np.ndarray:
-        """The x with cdf(x) = p; p broadcasts against the shape of one component."""
-        # weights add to 1 but for rounding, which must not carry the end of [0, 1] outside it
-        return np.minimum(self.components.quantile(np.asarray(p)[..., None]) @ self.weights, 1.0)
-
-    def cdf(self, x: ArrayLike) -> np.ndarray:
-        """The p with quantile(p) = x, by bisection."""
-        x = _unit_interval("x", x)
-        # where every Q_i is below x so is their mean, hence p lies between the components' own
-        each = self.components.cdf(x[..., None])
-        low, high = each.min(axis=-1), each.max(axis=-1)
-        for _ in range(HALVINGS):
-            middle = (low + high) / 2
-            below = self.quantile(middle) < x
-            low, high = np.where(below, middle, low), np.where(below, high, middle)
-        return (low + high) / 2
-
-    def density(self, x: ArrayLike) -> np.ndarray:
-        """1 / Q'(p) at p = cdf(x), where Q_i'(p) = 1 / f_i(Q_i(p))."""
-        p = self.cdf(x)[..., None]
-        a, b = self.components.alpha, self.components.beta
-        log_f = self.components.log_density(
-            self.components.quantile(p), rest=special.betainccinv(b, a, p)
-        )
-        return np.exp(-special.logsumexp(-log_f, b=self.weights, axis=-1))
-
-
-def wasserstein_barycentre(
-    betas: Sequence[Beta], weights: Sequence[float] | np.ndarray | None = None
-) -> Barycentre:
-    """The distribution nearest to several Betas of one shape, such as those of repeated runs.
-
-    It minimises the weighted sum of squared 2-Wasserstein distances: where a mixture is as wide as
-    the runs disagree, this has a typical run's width, at their mean place (paper, figure 3).
-
-    >>> runs = [Beta(2.0, 2.0), Beta(8.0, 2.0)]
-    >>> float(wasserstein_barycentre(runs).mean)
-    0.65
-    """
-    if not betas:
-        raise ValueError("a barycentre needs at least one Beta")
-    w = np.ones(len(betas)) if weights is None else np.array(weights, float)
-    if w.shape != (len(betas),):
-        raise ValueError(f"one weight a Beta is needed: {len(betas)} Betas, weights {w.shape}")
-    _check("weights must be finite and above 0", w, (w > 0) & np.isfinite(w))
-    alpha = np.stack([each.alpha for each in betas], axis=-1)
-    beta = np.stack([each.beta for each in betas], axis=-1)
-    return Barycentre(Beta(alpha, beta), w / w.sum())
-
-
-def modified_entropy(relevance: Beta, position_bias: Beta) -> float:
-    """Mean entropy over the pairs plus mean entropy over the positions (paper, section 5.4)."""
-    return float(relevance.entropy().mean() + position_bias.entropy().mean())
-
-
 def _stirling_remainders(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    r"""What Stirling's leading terms leave of log-gamma and digamma: delta and eta, shapes as x.
+    r"""Remainders of Stirling's leading terms of log-gamma and digamma: delta and eta, like x.
 
     .. math:: \log\Gamma(x) = (x - \tfrac12) \log x - x + \tfrac12 \log 2\pi + \delta(x),
               \quad \psi(x) = \log x - \frac{1}{2x} - \eta(x)
@@ -278,26 +210,33 @@ def _stirling_remainders(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _log_beta_function(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """log B(a, b) by ratios to a + b, as differences of large log-gammas lose digits."""
+    """log B(a, b) from ratios to a + b, as differences of large log-gammas lose accuracy."""
     delta_a, delta_b, delta = (_stirling_remainders(x)[0] for x in (a, b, a + b))
     ratios = (0.5 - a) * np.log1p(b / a) + (0.5 - b) * np.log1p(a / b)
     return ratios + 0.5 * (np.log(2 * np.pi) - np.log(a + b)) + delta_a + delta_b - delta
 
 
 def _draw_log_gamma(rng: np.random.Generator, a: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """log of Gamma(a) draws: Gamma(a) = Gamma(a + 1) U^(1/a), whose logarithm cannot underflow."""
+    """Logarithms of Gamma(a) draws: of Gamma(a + 1) U^(1/a), which cannot underflow."""
     return np.log(rng.standard_gamma(a + 1, shape)) - rng.standard_exponential(shape) / a
 
 
 def _unit_interval(name: str, values: ArrayLike) -> np.ndarray:
-    """The values as float64, checked to lie in [0, 1]."""
+    """The values as float64, required to lie in [0, 1]."""
     array = as_numbers(name, values)
-    _check(f"{name} must lie in [0, 1]", array, (array >= 0) & (array <= 1))
+    inside = (array >= 0) & (array <= 1)
+    _check(f"{name} must lie in [0, 1]", array, inside, "outside-unit-interval")
     return array
 
 
-def _check(rule: str, values: np.ndarray, good: np.ndarray) -> None:
+def _check_positive(name: str, values: np.ndarray) -> None:
+    good = (values > 0) & np.isfinite(values)
+    _check(f"{name} must be finite and above 0", values, good, "not-positive")
+
+
+def _check(rule: str, values: np.ndarray, good: np.ndarray, code: str) -> None:
     """Raise InputError with the first offender unless all values are good."""
     if not np.all(good):
         first = tuple(np.argwhere(~good)[0].tolist())
-        raise InputError(f"{rule}, got {values[first]}" + (f" at index {first}" if first else ""))
+        where = f" at index {first}" if first else ""
+        raise InputError(f"{rule}, got {values[first]}{where}", code=code)

@@ -1,4 +1,4 @@
-"""Errors a user can act on: bad input with its remedy, and what the operating system refuses."""
+"""Errors a user can act on: bad input with its remedy, and failures of the operating system."""
 
 import errno
 import os
@@ -12,12 +12,12 @@ class Problem:
     """One kind of mistake in the input.
 
     Attributes:
-        what: the rule that was broken, in words.
-        count: how many rows (or files, ...) break it; None where `what` says it all.
+        what: the rule that was broken, as a phrase.
+        count: how many rows (or files, ...) break it; None where that does not apply.
         unit: what is counted, in the singular.
         examples: the first offenders, each with its place and value.
-        remedy: what to do about it.
-        droppable: dropping the offenders loses nothing else.
+        remedy: what to do about it, as a sentence.
+        droppable: whether the offenders can be dropped without affecting other rows.
         code: the rule's stable name, such as `clicks-exceed-displays`.
     """
 
@@ -52,28 +52,28 @@ class InputError(ValueError):
     """
 
     def __init__(self, message: str, *, code: str = "", problems: Sequence[Problem] = ()) -> None:
-        """Keep the code and the problems beside the message."""
+        """Store the code and the problems along with the message."""
         super().__init__(message)
         self.code = code
         self.problems = tuple(problems)
 
     @classmethod
     def of(cls, source: str, problems: Sequence[Problem]) -> "InputError":
-        """All problems of one source together, one line each; the first one's code."""
+        """One error for all problems of a source, a line for each, with the first one's code."""
         lines = [f"{source} cannot be used:", *(f"  - {problem}" for problem in problems)]
         return cls("\n".join(lines), code=problems[0].code, problems=problems)
 
     def with_message(self, message: str) -> "InputError":
-        """The same error in other words, such as with a remedy that only the caller knows."""
+        """The same error with another message, such as with a remedy that only the caller knows."""
         return InputError(message, code=self.code, problems=self.problems)
 
 
 class InputWarning(UserWarning):
-    """The input can be used, but its answers may mislead."""
+    """The input can be used, but results may be misleading."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The nearest known name, in brackets for the end of a message; "" if none is near.
+    """The most similar known name, in parentheses for the end of a message; "" if none is similar.
 
     >>> did_you_mean("positon", ["query_id", "position"])
     " (did you mean 'position'?)"
@@ -83,26 +83,26 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is most like another, capitals aside; None if none is."""
+    """The known name most similar to `name`, ignoring case; None if none is similar."""
     by_lower = {candidate.lower(): candidate for candidate in known}
     close = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
     return by_lower[close[0]] if close else None
 
 
 MACHINE_FAILED = 1
-"""Exit code where the command and its input were fine: a full disk, too little memory, a limit."""
+"""Exit code for failures of the machine, such as a full disk, too little memory, a limit."""
 
 BAD_INPUT = 2
-"""Exit code of input, options or places that cannot be used as they are."""
+"""Exit code for invalid input, options or paths."""
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """One kind of refusal.
+    """An operation that the operating system refuses.
 
     Attributes:
-        why: in words, after a colon.
-        remedy: what to do about it, a sentence.
+        why: the reason, a phrase to follow a colon.
+        remedy: what to do about it, as a sentence.
         code: the exit code.
     """
 
@@ -112,8 +112,8 @@ class Refusal:
 
 
 FULL = Refusal("the disk is full", "Free some space, or name another place.", MACHINE_FAILED)
-DENIED = Refusal("permission denied", "Name another place, or ask for the permission.", BAD_INPUT)
-NO_FOLDER = Refusal("a file stands where a folder is needed", "Name another place.", BAD_INPUT)
+DENIED = Refusal("permission denied", "Name another place, or change its permissions.", BAD_INPUT)
+NO_FOLDER = Refusal("a file is where a folder is needed", "Name another place.", BAD_INPUT)
 MANY_FILES = Refusal(
     "too many files are open", "Raise the limit, such as with ulimit -n 1024.", MACHINE_FAILED
 )
@@ -128,9 +128,9 @@ REFUSALS: Mapping[int, Refusal] = {
     ),
     errno.EMFILE: MANY_FILES,
     errno.ENFILE: MANY_FILES,
-    errno.ENOMEM: Refusal("out of memory", "Free some, or use less data.", MACHINE_FAILED),
+    errno.ENOMEM: Refusal("out of memory", "Free some memory, or use less data.", MACHINE_FAILED),
     errno.EIO: Refusal(
-        "reading or writing failed", "Check the disk, then give the command again.", MACHINE_FAILED
+        "reading or writing failed", "Check the disk, then run the command again.", MACHINE_FAILED
     ),
     errno.EROFS: Refusal("the file system is read-only", "Name another place.", BAD_INPUT),
     errno.EACCES: DENIED,
@@ -140,18 +140,18 @@ REFUSALS: Mapping[int, Refusal] = {
     errno.EEXIST: NO_FOLDER,
     errno.EISDIR: Refusal("it is a folder", "Name a file.", BAD_INPUT),
     errno.ENOENT: Refusal("there is no such file or folder", "Check the path.", BAD_INPUT),
-    errno.ELOOP: Refusal("its symbolic links lead in a circle", "Check the path.", BAD_INPUT),
+    errno.ELOOP: Refusal("its symbolic links form a loop", "Check the path.", BAD_INPUT),
 }
 LONGEST = 120  # characters of a path in a message
 
 
 def refusal_of(error: BaseException) -> Refusal | None:
-    """The refusal behind an error, its causes included; None if the system refused nothing.
+    """The refusal behind an error or one of its causes; None if the system refused nothing.
 
-    Engines write the system's words into errors of their own, and keep no number.
+    Query engines raise their own errors, with the system's message but without its errno.
     """
     for each in _causes(error):
-        # Arrow and gzip raise OSErrors without a number for damage: not the system's words
+        # Arrow and gzip raise OSErrors without errno for damaged files: no refusal
         if isinstance(each, OSError) and (each.errno is not None or each is error):
             own = each.strerror or str(each) or type(each).__name__
             return REFUSALS.get(each.errno or 0, Refusal(own, "", MACHINE_FAILED))
@@ -163,23 +163,23 @@ def refusal_of(error: BaseException) -> Refusal | None:
 
 
 def cannot_write(place: str, error: OSError) -> str:
-    """That a place cannot be written, why, and what to do."""
+    """A message that a path cannot be written, with the reason and the remedy."""
     return _sentence(f"{shortened(place)} cannot be written", error)
 
 
 def cannot_use(error: OSError) -> str:
-    """The same of an error that nobody said more about."""
+    """A message for an error whose operation is not known."""
     place = "a file" if error.filename is None else shortened(os.fsdecode(error.filename))
     return _sentence(f"{place} cannot be used", error)
 
 
 def shortened(path: str) -> str:
-    """A path that fits a message."""
+    """The path, abbreviated in the middle if it is too long for a message."""
     return path if len(path) <= LONGEST else f"{path[: LONGEST // 2]}...{path[-LONGEST // 2 :]}"
 
 
 def _sentence(what: str, error: OSError) -> str:
-    if error.errno == errno.ENOENT and not _folder_stands():
+    if error.errno == errno.ENOENT and not _current_folder_exists():
         return "the current folder no longer exists. Change to one that does, such as with cd ~."
     refusal = refusal_of(error)
     assert refusal is not None
@@ -192,7 +192,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__
 
 
-def _folder_stands() -> bool:
+def _current_folder_exists() -> bool:
     try:
         os.getcwd()
     except FileNotFoundError:

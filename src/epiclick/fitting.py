@@ -1,4 +1,4 @@
-"""From counts to a fitted model: hold queries out, train, check, gather what is kept."""
+"""From counts to a fitted model: hold out queries, train, find the posterior, check the fit."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -42,31 +42,32 @@ from epiclick.training.objective import Objective
 from epiclick.training.optimizer import TrainingSettings
 from epiclick.training.progress import TrainingBar
 
-LEAST_STEPS = 8  # an epoch
+LEAST_STEPS = 8  # per epoch
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What is to be fitted, and how.
+    """What to fit, and how.
 
     Attributes:
-        kind: name of the class that is fitted.
+        kind: name of the public class.
         head: name of the relevance head.
-        settings: its parameters, as they are stored.
+        settings: the constructor's parameters, as they are stored.
         objective: what training maximises.
         hidden: units of the network's hidden layers.
-        training: how long and how fast.
+        training: settings of the training loop.
         anchor: index of the context whose bias is 1, None for a free scale.
-        moved: why it is not the first position, where that was left to be found.
-        ratios: of position bias without a bound, where they were needed for that.
+        moved: why an automatic anchor is not the first position.
+        ratios: estimates of position bias without a bound, if the anchor's choice needed them.
         holdout: share of queries held out where no validation set is given.
-        level: of the intervals that are kept.
-        posterior: how the posterior of position bias and last layer is found; None for none.
-        shapes: number and size of the batches of training and held-out pairs, where fits to several
-            logs are to share compiled programs.
-        known: position bias known from elsewhere.
-        wide: whether the network's last layer, whose posterior is found, takes all others' units.
+        level: of the intervals that are stored.
         click_model: name of the click model.
+        posterior: method for the posterior of position bias and last layer; None for no posterior.
+        shapes: number and size of the batches of training and held-out pairs, to share compiled
+            programs between fits to several logs.
+        known: externally known position bias.
+        wide: whether the network's last layer, which has a posterior, takes the units of all
+            layers.
     """
 
     kind: str
@@ -78,13 +79,13 @@ class Plan:
     anchor: int | None
     holdout: float
     level: float
+    click_model: str = "pbm"
     moved: Moved | None = None
     ratios: UnboundedBias | None = None
     posterior: ThetaPosterior | None = None
     shapes: tuple[Shapes, Shapes | None] | None = None
     known: KnownBias | None = None
     wide: bool = False
-    click_model: str = "pbm"
 
 
 def fit_model(
@@ -92,23 +93,23 @@ def fit_model(
     counts: ClickCounts,
     valid: ClickCounts | None = None,
     *,
-    randomised: ClickCounts | None = None,
     init: FittedModel | None = None,
     checkpoint: Path | None = None,
     resume: bool = False,
     progress: bool = True,
+    randomised: ClickCounts | None = None,
 ) -> FittedModel:
-    """Train on counts and gather all that a model keeps.
+    """Fit a model to counts.
 
     Args:
-        plan: what is fitted, and how.
+        plan: what to fit, and how.
         counts: pairs to learn from.
-        valid: pairs for early stopping; a share of the queries of `counts` unless given.
-        randomised: pages with a random ranking that are not in `counts`, to compare with.
+        valid: pairs for early stopping; default a share of the queries of `counts`.
         init: a model to start from.
-        checkpoint: file to keep the state of training in.
-        resume: go on from the state kept there.
+        checkpoint: file for the state of training.
+        resume: continue from the checkpoint.
         progress: show a progress bar, on a terminal.
+        randomised: pages with a random ranking, not in `counts`, to compare position bias with.
     """
     refuse_after_fork()
     train, held_out = _hold_out(plan, counts, valid)
@@ -123,14 +124,14 @@ def fit_model(
     pairs = PairSet.of(train, scaler, batch_size, weight=weight, shapes=shapes)
     starts = _starts(plan, train, pairs.width, init)
     several = len(starts) > 1
-    kept = None
+    saved = None
     if checkpoint is not None:
-        depends = {
+        run = {
             "log": _digest(counts, valid, init),
-            "settings": digest_settings(_depends(plan)),
+            "settings": digest_settings(_dependencies(plan)),
             "versions": f"epiclick {version('epiclick')}, jax {version('jax')}",
         }
-        kept = Checkpoint(checkpoint, depends)
+        saved = Checkpoint(checkpoint, run)
     with TrainingBar(plan.training.epochs, len(pairs.batches), shown=progress) as bar:
         training = Training(
             plan.objective,
@@ -140,18 +141,18 @@ def fit_model(
             if held_out is None
             else PairSet.of(held_out, scaler, batch_size, shapes=valid_shapes),
             plan.training,
-            keep=kept.keep if kept else None,
+            keep=saved.keep if saved else None,
             progress=bar,
             networks=Ensemble(len(starts)) if several else Single(),
         )
         state = training.start()
-        if resume and kept is not None:
-            state = kept.load(state)
+        if resume and saved is not None:
+            state = saved.load(state)
             bar.resume(len(state.history))
         state = training.run(state)
     fitted = _gather(plan, counts, train, held_out, state, training.trained(state), scaler)
     if plan.posterior is not None:
-        # what was held out to stop in time is learned from now
+        # the posterior is that of all pairs, including those held out for early stopping
         whole = PairSet.of(counts, scaler, plan.training.batch_size)
         parameters, posterior = find_posterior(
             whole,
@@ -175,13 +176,13 @@ def fit_model(
 def _hold_out(
     plan: Plan, counts: ClickCounts, valid: ClickCounts | None
 ) -> tuple[ClickCounts, ClickCounts | None]:
-    """Pairs to learn from, and pairs for early stopping if there are any."""
+    """Pairs for training, and pairs for early stopping or None."""
     if valid is not None:
         shared = int(is_among("query_id", valid.query_id.unique(), counts.query_id.unique()).sum())
         if shared:
             _warn(
-                f"{shared:,} queries of the validation set are in the training set too, so that "
-                "its likelihood says little about new queries; split by query"
+                f"{shared:,} queries of the validation set are in the training set too, so its "
+                "likelihood does not measure predictions for new queries; split by query"
             )
         _check_features(counts, valid)
         return counts, _with_contexts_of(counts, valid)
@@ -197,13 +198,14 @@ def _hold_out(
 
 
 def _check_features(train: ClickCounts, valid: ClickCounts) -> None:
-    """Refuse a validation set with other features than the training set."""
+    """Require the same features in the training and the validation set."""
     names = [None if c.features is None else c.features.names for c in (train, valid)]
     if names[0] != names[1]:
         described = ["none" if n is None else f"{len(n)} ({', '.join(n[:3])} ...)" for n in names]
         raise InputError(
             f"the training set has other features than the validation set: {described[0]} against "
-            f"{described[1]}. Join both with the same feature table"
+            f"{described[1]}. Join both with the same feature table",
+            code="feature-mismatch",
         )
 
 
@@ -213,7 +215,9 @@ def _with_contexts_of(train: ClickCounts, valid: ClickCounts) -> ClickCounts:
     if valid.contexts.column_names != names:
         raise InputError(
             f"contexts are {', '.join(names)} in the training set but "
-            f"{', '.join(valid.contexts.column_names)} in the validation set; count both alike"
+            f"{', '.join(valid.contexts.column_names)} in the validation set; count both by the "
+            "same",
+            code="context-mismatch",
         )
     index = locate_rows(*({name: c.contexts[name] for name in names} for c in (valid, train)))
     unknown = np.unique(valid.context[index[valid.context] < 0])
@@ -221,15 +225,16 @@ def _with_contexts_of(train: ClickCounts, valid: ClickCounts) -> ClickCounts:
         raise InputError(
             "the validation set shows items where the training set never does: "
             f"{named(valid.contexts, unknown[:5].tolist())}. Leave these rows out with --where, or "
-            "validate on a like log"
+            "validate on a log with the same contexts",
+            code="unknown-context",
         )
     return replace(valid, contexts=train.contexts, context=index[valid.context])
 
 
 def pairs_per_batch(plan: Plan, pairs: int) -> int:
-    """Most pairs in a batch: as asked, but small logs are learned in several steps an epoch.
+    """Most pairs in a batch: as configured, but fewer for small logs, for several steps per epoch.
 
-    Where position bias is a Beta, its width depends on the size of batches, which is left alone.
+    Where position bias is a Beta its width depends on the batch size, which is then not changed.
     """
     if not plan.objective.is_point:
         return plan.training.batch_size
@@ -239,9 +244,9 @@ def pairs_per_batch(plan: Plan, pairs: int) -> int:
 def _starts(
     plan: Plan, train: ClickCounts, width: int, init: FittedModel | None
 ) -> list[Parameters]:
-    """First parameters of the model's own network, then of the members of an ensemble.
+    """Initial parameters of the model's own network, then of the members of an ensemble.
 
-    Members start from those of another model if it has as many, else by themselves.
+    Members start from those of `init` if it has the same number, else at random.
     """
     starts = [_start(plan, train, width, i) for i in range(plan.training.networks)]
     if init is not None:
@@ -254,14 +259,14 @@ def _starts(
 
 
 def _as_known(start: Parameters, known: KnownBias) -> Parameters:
-    """The parameters with position bias where it is known to be."""
+    """The parameters with position bias at its known values."""
     logit = start.position.points.logit
     given = np.isfinite(known.mean)
     return start._replace(position=PointLookup(np.where(given, known.mean, logit)))
 
 
 def _start(plan: Plan, train: ClickCounts, width: int, network: int = 0) -> Parameters:
-    """First parameters: a random network, and position bias where click rates put it."""
+    """Initial parameters: a random network, and position bias from click rates."""
     displays, clicks = (
         np.bincount(train.context, amount, len(train.contexts))
         for amount in (train.displays, train.clicks)
@@ -290,7 +295,7 @@ def _gather(
     trained: Sequence[Parameters],
     scaler: FeatureScaler | None,
 ) -> FittedModel:
-    """What training leaves behind."""
+    """The fitted model, before its posterior and checks."""
     history = pd.DataFrame([row.record() for row in state.history])
     best = state.history[state.best_epoch - 1]
     features = None
@@ -327,7 +332,7 @@ def _gather(
 
 
 def _items(fitted: FittedModel, counts: ClickCounts, level: float) -> Items | None:
-    """Relevance of all pairs of the log given their clicks, for a model without features."""
+    """For a model without features, relevance of all pairs of the log given their clicks."""
     if fitted.features is not None:
         return None
     return known_items(fitted, counts, level)
@@ -342,7 +347,7 @@ def _digest(counts: ClickCounts, valid: ClickCounts | None, init: FittedModel | 
     return "-".join(parts)
 
 
-def _depends(plan: Plan) -> tuple[Any, ...]:
+def _dependencies(plan: Plan) -> tuple[Any, ...]:
     """All settings that a run depends on."""
     known = None if plan.known is None else [values.tolist() for values in plan.known]
     network = (plan.objective, plan.click_model, plan.head, plan.hidden)

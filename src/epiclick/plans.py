@@ -1,4 +1,4 @@
-"""From a model's parameters to a plan of its fit: the sklearn API, and checks of parameters."""
+"""From a model's constructor parameters to the plan of its fit; the scikit-learn parameter API."""
 
 import inspect
 import warnings
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, get_args
 
 import numpy as np
 
-from epiclick.arguments import is_number, is_switch, is_whole, shown
+from epiclick.arguments import check_choice, is_number, is_switch, is_whole, shown
 from epiclick.click_models.registry import click_model
 from epiclick.data.counts import ClickCounts
 from epiclick.errors import InputError, InputWarning, did_you_mean
@@ -26,30 +26,35 @@ if TYPE_CHECKING:
 
 
 class Parametrised:
-    """Constructor parameters are attributes of the same name, never changed by fitting."""
+    """scikit-learn's parameter API: constructor parameters are attributes, unchanged by `fit`."""
 
     @classmethod
     def _parameter_names(cls) -> list[str]:
         return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The constructor's parameters; `deep` is there for scikit-learn and changes nothing."""
+        """Constructor parameters by name.
+
+        Args:
+            deep: for compatibility with scikit-learn; has no effect.
+        """
         return {name: getattr(self, name) for name in self._parameter_names()}
 
     def set_params(self, **parameters: Any) -> Self:
-        """Change parameters; they take effect at the next fit."""
+        """Set parameters, which take effect at the next `fit`."""
         known = self._parameter_names()
         for name, value in parameters.items():
             if name not in known:
                 raise InputError(
                     f"{type(self).__name__} has no parameter '{name}'{did_you_mean(name, known)}; "
-                    f"it has {', '.join(known)}"
+                    f"it has {', '.join(known)}",
+                    code="unknown-parameter",
                 )
             setattr(self, name, value)
         return self
 
     def __repr__(self) -> str:
-        """The call that makes the same object, defaults left out."""
+        """The constructor call, without default parameters."""
         signature = inspect.signature(type(self).__init__).parameters
         changed = [
             f"{name}={value!r}"
@@ -62,14 +67,14 @@ class Parametrised:
 EPOCHS = 50
 EPOCHS_WITHOUT_FEATURES = 300
 EPOCHS_TO_MODE = 10
-"""Without features, where the posterior is one of all parameters: its mode is climbed to after."""
+"""Without features, where all parameters have a posterior, whose mode is found after training."""
 
 POSITION_RATE = 10.0
-"""The lookup learns so many times as fast as the network."""
+"""Learning rate of the click model's parameters, as a multiple of the network's."""
 
 
 def epistemic_plan(model: "EpistemicModel", counts: ClickCounts) -> Plan:
-    """How an epistemic model is fitted to counts."""
+    """The plan of fitting an epistemic model to counts."""
     check_parameters(model)
     estimator = make_estimator(
         model.estimator, samples=model.samples, baseline=model.baseline, literal=model.literal
@@ -79,13 +84,10 @@ def epistemic_plan(model: "EpistemicModel", counts: ClickCounts) -> Plan:
     if not point and not (model.anchor is None or str(model.anchor) == "auto"):
         raise InputError(
             f"anchor={model.anchor!r} needs estimator='marginal'; the paper's estimators leave the "
-            "scale free"
+            "scale free",
+            code="anchor-needs-marginal",
         )
-    if model.theta_posterior not in get_args(ThetaPosterior):
-        raise InputError(
-            f"theta_posterior must be one of {', '.join(get_args(ThetaPosterior))}, not "
-            f"{model.theta_posterior!r}"
-        )
+    check_choice("theta_posterior", model.theta_posterior, get_args(ThetaPosterior))
     if point and model.theta_posterior == "nuts":
         require_numpyro()
     index = None if anchor is None else anchor.index
@@ -98,12 +100,13 @@ def epistemic_plan(model: "EpistemicModel", counts: ClickCounts) -> Plan:
 
 
 def pointwise_plan(model: "PointwisePBM", counts: ClickCounts) -> Plan:
-    """How a pointwise model is fitted to counts."""
+    """The plan of fitting a pointwise model to counts."""
     check_parameters(model)
     if counts.features is None:
         raise InputError(
             "PointwisePBM needs features; join them with read_log(..., features=...), or use "
-            "EpistemicPBM, which can do without"
+            "EpistemicPBM, which can do without",
+            code="features-needed",
         )
     anchor = _anchor(model.anchor, counts)
     index = None if anchor is None else anchor.index
@@ -112,15 +115,16 @@ def pointwise_plan(model: "PointwisePBM", counts: ClickCounts) -> Plan:
 
 
 def with_known_bias(plan: Plan, counts: ClickCounts, source: Any) -> Plan:
-    """The plan with position bias known from elsewhere; see `read_known_bias`."""
+    """The plan with externally known position bias; see `read_known_bias`."""
     objective = plan.objective
     if plan.posterior is None or not isinstance(objective, EpistemicObjective):
         raise InputError(
             "a given position bias needs EpistemicPBM with estimator='marginal'; others learn all "
-            "of it from the clicks"
+            "of it from the clicks",
+            code="known-bias-needs-marginal",
         )
     if plan.moved is not None:
-        # the table says what is looked at how much, relative to the first position
+        # the given bias is relative to the first position
         plan = replace(plan, anchor=plan.moved.usual, moved=None)
         objective = replace(objective, anchor=plan.anchor)
     known = read_known_bias(source, counts.contexts, plan.anchor, plan.level)
@@ -128,11 +132,11 @@ def with_known_bias(plan: Plan, counts: ClickCounts, source: Any) -> Plan:
     if plan.training.networks > 1 and np.isfinite(known.mean).sum() > len(held):
         warnings.warn(
             "members of an ensemble start from the given position bias and then learn from the "
-            "clicks alone; leave out low and high to hold it, or use members=1",
+            "clicks alone; leave out low and high to fix it, or use members=1",
             InputWarning,
             stacklevel=3,
         )
-    return replace(plan, known=known, objective=replace(objective, held=held))
+    return replace(plan, known=known, objective=replace(objective, fixed=held))
 
 
 def _plan(
@@ -145,7 +149,8 @@ def _plan(
     if bare and model.members > 1 and not model.bootstrap:
         raise InputError(
             f"{model.members} members without a bootstrap would all be the same: without features "
-            "nothing is random; leave bootstrap=True"
+            "nothing is random; leave bootstrap=True",
+            code="identical-members",
         )
     kind = type(model).__name__
     return Plan(
@@ -163,7 +168,7 @@ def _plan(
             learning_rate=model.learning_rate,
             position_rate=POSITION_RATE,
             weight_decay=model.weight_decay,
-            # a few parameters for all pairs cannot learn them by heart
+            # so few parameters cannot overfit
             patience=None if bare else model.patience,
             decay=model.decay,
             seed=model.seed,
@@ -185,14 +190,14 @@ def _anchor(anchor: Any, counts: ClickCounts) -> Anchor | None:
 
 @dataclass(frozen=True)
 class Rule:
-    """What a parameter must be.
+    """Validity of a parameter.
 
     Attributes:
-        kind: whether a value is of the right kind at all.
-        called: that kind, in words.
-        fits: whether a value of that kind can be used.
-        rule: which ones can, in words.
-        optional: None is allowed as well.
+        kind: whether a value has the right type.
+        called: that type, for messages.
+        fits: whether a value of that type is valid.
+        rule: the condition for that, for messages.
+        optional: whether None is valid as well.
     """
 
     kind: Callable[[Any], bool]
@@ -202,7 +207,7 @@ class Rule:
     optional: bool = False
 
     def broken_by(self, value: Any) -> str:
-        """What the value must be instead; "" if it is that."""
+        """What the value should have been; "" if it is valid."""
         if value is None and self.optional:
             return ""
         if not self.kind(value):
@@ -247,11 +252,11 @@ RULES: Mapping[str, Rule] = {
 
 
 def check_parameters(model: "EpistemicModel | PointwisePBM") -> None:
-    """Refuse parameters of another kind, or that are invalid, all at once."""
+    """Raise InputError with all parameters that have a wrong type or value."""
     given = model.get_params()
     broken = {name: rule.broken_by(given[name]) for name, rule in RULES.items() if name in given}
     wrong = [
         f"{name} must be {rule}, not {shown(given[name])}" for name, rule in broken.items() if rule
     ]
     if wrong:
-        raise InputError(f"{type(model).__name__}: " + "; ".join(wrong))
+        raise InputError(f"{type(model).__name__}: " + "; ".join(wrong), code="invalid-parameter")

@@ -1,4 +1,4 @@
-"""Processes: workers that share the cores and end with their parent; forks in which jax hangs."""
+"""Worker processes that share the cores and end with their parent; detection of unsafe forks."""
 
 import multiprocessing
 import os
@@ -16,30 +16,31 @@ from epiclick.errors import InputError
 _forked_with_jax = threading.Event()
 
 
-def _note_fork() -> None:
-    """Remember, in a child, that jax had started in the parent."""
+def _record_fork() -> None:
+    """Record, in a child process, that jax was running in the parent."""
     bridge = sys.modules.get("jax._src.xla_bridge")
-    # importing jax is harmless: its threads are started with its first array
+    # importing jax is harmless: its threads start with its first array
     if bridge is not None and getattr(bridge, "backends_are_initialized", lambda: True)():
         _forked_with_jax.set()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_note_fork)
+    os.register_at_fork(after_in_child=_record_fork)
 
 
 def refuse_after_fork() -> None:
-    """Refuse to run jax in a process that was forked after jax had started.
+    """Raise InputError in a process that was forked after jax had started.
 
-    A fork copies none of jax's threads, and the first program would wait for them without end.
-    To be called by whatever is about to run jax; all else works in a forked process.
+    A fork does not copy jax's threads, so the first computation would wait for them for ever. To be
+    called before jax is used; everything else works in a forked process.
     """
     if _forked_with_jax.is_set():
         raise InputError(
             "this process was forked after jax had started, and jax cannot run in it: a fork does "
             "not copy its threads. Start processes with multiprocessing.get_context('spawn') "
             "(joblib: backend='loky'), or fork before the first fit. Loading a model, "
-            "position_bias, relevance and predict_clicks do not need jax and work here."
+            "position_bias, relevance and predict_clicks do not need jax and work here.",
+            code="forked-after-jax",
         )
 
 
@@ -51,17 +52,17 @@ def available_cores() -> list[int]:
 
 
 def cores_of(jobs: int) -> list[set[int]]:
-    """Cores for each process, which makes as many threads; more would be in each other's way."""
+    """The cores of each process, disjoint where possible; it runs one thread on each."""
     cores = available_cores()
     return [set(cores[job::jobs]) or {cores[job % len(cores)]} for job in range(jobs)]
 
 
 @contextmanager
 def threads_of_started(jobs: int) -> Iterator[None]:
-    """Processes started meanwhile multiply matrices in as many threads as they have cores.
+    """Limit OpenBLAS in processes started in this context to one thread per core they get.
 
-    Unless told otherwise. It is read when numpy is imported, which is before a process could set it
-    for itself.
+    A value that is already set is kept. OpenBLAS reads it when numpy is imported, before a process
+    could set it itself.
     """
     name = "OPENBLAS_NUM_THREADS"
     if name in os.environ:
@@ -75,7 +76,7 @@ def threads_of_started(jobs: int) -> Iterator[None]:
 
 
 def start_worker(programs: str, cores: "SimpleQueue[set[int]]") -> None:
-    """Take cores, leave Ctrl-C to the parent, share compiled programs; before jax is imported."""
+    """Pin to cores, leave Ctrl-C to the parent, share compiled programs; before jax is imported."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     own = cores.get()
     if hasattr(os, "sched_setaffinity"):
@@ -86,7 +87,7 @@ def start_worker(programs: str, cores: "SimpleQueue[set[int]]") -> None:
 
 
 def _follow_parent() -> None:
-    """End with the parent, however it ends; two runs in one folder would do the same twice."""
+    """Exit when the parent does, however it ends: two runs in one folder would duplicate work."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     connection.wait([parent.sentinel])

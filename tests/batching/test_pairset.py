@@ -18,7 +18,7 @@ def test_kept_and_streamed_features_are_the_same(
     assert scaler is not None
     pairs = np.array([5, 0, -1, 17])
     kept = Inputs(small_counts, scaler).take(pairs)
-    monkeypatch.setattr(module, "HELD", 0)
+    monkeypatch.setattr(module, "CACHED_BYTES", 0)
     streamed = Inputs(small_counts, scaler)
     np.testing.assert_array_equal(streamed.take(pairs), kept)
     assert streamed._held is None
@@ -36,7 +36,7 @@ def test_a_mapped_file_is_read_and_given_back(
     counts = replace(small_counts, features=replace(small_counts.features, matrix=mapped))
     scaler = fit_scaler(counts)
     assert scaler is not None
-    monkeypatch.setattr(module, "HELD", 0)
+    monkeypatch.setattr(module, "CACHED_BYTES", 0)
     pairs = np.arange(10)
     np.testing.assert_array_equal(
         Inputs(counts, scaler).take(pairs), Inputs(small_counts, scaler).take(pairs)

@@ -35,7 +35,7 @@ from epiclick.click_models.click_model import (
     given_contexts,
     given_names,
 )
-from epiclick.click_models.priors import HELD_SD, EffectsPrior, ParameterPrior, is_held
+from epiclick.click_models.priors import FIXED_SD, EffectsPrior, ParameterPrior, is_fixed
 from epiclick.click_models.recursion import (
     click_chances,
     contexts_of_clicks,
@@ -385,7 +385,7 @@ def priors_of(model: ClickModel, contexts: pa.Table, anchor: int | None) -> list
     mean, sd = np.full((2, size), np.nan)
     mean[-1], sd[-1] = 0.7, 0.3
     roughly = prior.given(mean.copy(), sd.copy())
-    sd[-1] = HELD_SD
+    sd[-1] = FIXED_SD
     return [prior, roughly, prior.given(mean, sd)]
 
 
@@ -397,11 +397,11 @@ def check_prior(model: ClickModel, name: str) -> None:
         for number, prior in enumerate(priors_of(model, own.contexts, anchor)):
             known = np.arange(size) == (size - 1 if number else -1)
             assert np.array_equal(np.isfinite(prior.known_mean), known)
-            assert np.array_equal(is_held(prior), known & (number == 2))
+            assert np.array_equal(is_fixed(prior), known & (number == 2))
             if number == 2:
                 drawn = prior.draw(rng, 100)[:, -1]
-                assert np.all(np.abs(drawn - 0.7) < 6 * HELD_SD)
-                assert prior.probability_sd()[-1] < HELD_SD
+                assert np.all(np.abs(drawn - 0.7) < 6 * FIXED_SD)
+                assert prior.probability_sd()[-1] < FIXED_SD
             elif size:
                 _check_density(prior, rng.normal(0, 1, size))
                 _check_draws(prior, prior.draw(rng, 20_000))

@@ -20,6 +20,8 @@ from epiclick.evaluation.log_scores import evaluate
 from epiclick.fitted.state import given_of
 from epiclick.simulate.users import USERS, examination_at
 
+from ..raising import raises_code
+
 THETA = (1.0, 0.75, 0.55, 0.4)
 QUERIES, DOCS = 100, 8
 
@@ -164,8 +166,9 @@ def test_position_bias_is_by_given_context(name: str) -> None:
 
 def test_counts_for_another_model_are_refused_or_reduced() -> None:
     pbm, ubm = case("pbm"), case("ubm")
-    with pytest.raises(ec.InputError, match=r"read_log\(\.\.\., click_model='ubm'\)"):
+    with raises_code("context-mismatch") as caught:
         ec.EpistemicUBM().fit(pbm.train)
-    reduced = ec.EpistemicPBM()._counted(ubm.train)
+    assert "read_log(..., click_model='ubm')" in str(caught.value)
+    reduced = ec.EpistemicPBM()._to_counts(ubm.train)
     assert reduced.contexts.column_names == ["position"]
     assert reduced.total_clicks == ubm.train.total_clicks

@@ -9,7 +9,7 @@ import pytest
 from scipy import special
 
 from epiclick.click_models.pbm import PositionBased
-from epiclick.click_models.priors import HELD_SD
+from epiclick.click_models.priors import FIXED_SD
 from epiclick.diagnostics.contraction import LITTLE, NOTHING, learned
 from epiclick.posterior.laplace import KnownBias
 
@@ -74,9 +74,9 @@ def test_a_free_scale_has_no_anchor_to_tell_of() -> None:
 
 def test_given_bias_is_its_own_measure() -> None:
     known = KnownBias(
-        np.array([np.nan, 0.0, 0.0, np.nan]), np.array([np.nan, HELD_SD, 0.2, np.nan])
+        np.array([np.nan, 0.0, 0.0, np.nan]), np.array([np.nan, FIXED_SD, 0.2, np.nan])
     )
-    found = learned(fit([0.0, 0.0, 0.0], [HELD_SD, 0.19, 0.1]), known)
+    found = learned(fit([0.0, 0.0, 0.0], [FIXED_SD, 0.19, 0.1]), known)
     assert found is not None
     assert np.isnan(found.left).tolist() == [True, True, False, False]
     assert found.left[2] == pytest.approx(0.19 / 0.2, rel=0.01)

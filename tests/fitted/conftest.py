@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
@@ -28,6 +29,10 @@ from epiclick.fitted.parameters import (
 from epiclick.fitted.state import FeatureSpec, FittedModel, Items, QuerySets, TrainingSummary
 from epiclick.fitted.storage import load_model, save_model
 from epiclick.relevance.network import init_mlp
+
+from ..raising import raises_code
+
+COPY_AGAIN = "Copy the whole folder again"
 
 WEIGHTS, QUERIES, ITEMS = "weights.safetensors", "queries.safetensors", "items.safetensors"
 POSTERIOR, MEMBERS = "posterior.safetensors", "members.safetensors"
@@ -226,11 +231,19 @@ def assert_identical(one: Any, other: Any) -> None:
     assert (one.dtype, one.shape, one.tobytes()) == (other.dtype, other.shape, other.tobytes())
 
 
-def assert_refused(path: Path, said: str, remedy: str = "Copy the whole folder again") -> None:
-    with pytest.raises(InputError, match=said) as caught:
+def assert_damaged(path: Path, name: str, named: str = "") -> None:
+    """Loading reports that a file of the model is damaged, and what in it."""
+    with pytest.raises(InputError, match=f"{re.escape(name)} is damaged.*{named}") as caught:
         load_model(path)
     assert str(path) in str(caught.value)
-    assert remedy in str(caught.value)
+    assert COPY_AGAIN in str(caught.value)
+
+
+def assert_refused(path: Path, code: str, *named: str, remedy: str = COPY_AGAIN) -> None:
+    with raises_code(code) as caught:
+        load_model(path)
+    for part in (str(path), remedy, *named):
+        assert part in str(caught.value)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -238,10 +251,10 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def put(*keys: str | int, value: Any) -> Callable[[dict[str, Any]], None]:
-    """A change of one value of a note."""
+    """A change of one value of the metadata."""
 
-    def change(note: dict[str, Any]) -> None:
-        part: Any = note
+    def change(metadata: dict[str, Any]) -> None:
+        part: Any = metadata
         for key in keys[:-1]:
             part = part[key]
         part[keys[-1]] = value
@@ -253,25 +266,25 @@ def blake2b(content: bytes) -> str:
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
-def sign(folder: Path, note: dict[str, Any]) -> None:
+def sign(folder: Path, metadata: dict[str, Any]) -> None:
     """Write a model.json with the digest that belongs to it."""
-    rest = {key: value for key, value in note.items() if key != "digest"}
+    rest = {key: value for key, value in metadata.items() if key != "digest"}
     plain = json.dumps(rest, sort_keys=True, separators=(",", ":"))
     (folder / "model.json").write_text(json.dumps({**rest, "digest": blake2b(plain.encode())}))
 
 
-def forge(folder: Path, change: Callable[[dict[str, Any]], Any] = lambda note: None) -> None:
-    """Change the note and vouch for whatever stands beside it, as a forger would."""
-    note = json.loads((folder / "model.json").read_text())
-    for name, stated in note["files"].items():
+def forge(folder: Path, change: Callable[[dict[str, Any]], Any] = lambda metadata: None) -> None:
+    """Change the metadata, with valid checksums for all files, as a forger would."""
+    metadata = json.loads((folder / "model.json").read_text())
+    for name, stated in metadata["files"].items():
         content = (folder / name).read_bytes()
         stated.update(bytes=len(content), blake2b=blake2b(content))
-    change(note)
-    sign(folder, note)
+    change(metadata)
+    sign(folder, metadata)
 
 
 def changed(content: bytes, arrays: dict[str, np.ndarray | None]) -> bytes:
-    """A safetensors file with arrays replaced, added or taken out (None)."""
+    """A safetensors file with arrays replaced, added or removed (None)."""
     both = {**load(content), **arrays}
     return save({name: array for name, array in both.items() if array is not None})
 

@@ -82,11 +82,11 @@ def test_short_ids_come_back_long() -> None:
         ({"relevance.1.weight": None}, "'relevance.1.weight'"),
         ({"relevance.1.weight": None, "relevance.1.bias": None}, "'relevance.1.weight'"),
         ({"position.confidence": None}, "'position.confidence'"),
-        ({"position.logit": np.zeros(4)}, "it holds the arrays"),
-        ({"extra": np.zeros(4)}, "it holds the arrays extra, position"),
+        ({"position.logit": np.zeros(4)}, "it has the arrays"),
+        ({"extra": np.zeros(4)}, "it has the arrays extra, position"),
     ],
 )
-def test_files_of_other_weights_are_said(arrays: dict[str, Any], said: str) -> None:
+def test_files_of_other_weights_are_reported(arrays: dict[str, Any], said: str) -> None:
     with pytest.raises(MALFORMED, match=said):
         unpack_parameters(changed(pack(with_features())[WEIGHTS], arrays))
 
@@ -110,7 +110,7 @@ def test_files_of_other_weights_are_said(arrays: dict[str, Any], said: str) -> N
         ({"train.offsets": np.array([0, 6, 16])}, "(?i)utf"),  # through the middle of an é
     ],
 )
-def test_ids_that_are_none_are_said(arrays: dict[str, Any], said: str) -> None:
+def test_invalid_ids_are_reported(arrays: dict[str, Any], said: str) -> None:
     with pytest.raises(MALFORMED, match=said):
         unpack_queries(changed(pack(without_features())[QUERIES], arrays))
 
@@ -123,7 +123,7 @@ def test_ids_that_are_none_are_said(arrays: dict[str, Any], said: str) -> None:
         ({"doc_id.bytes": None, "doc_id.offsets": None}, "'doc_id.bytes'"),
     ],
 )
-def test_files_of_other_items_are_said(arrays: dict[str, Any], said: str) -> None:
+def test_files_of_other_items_are_reported(arrays: dict[str, Any], said: str) -> None:
     with pytest.raises(MALFORMED, match=said):
         unpack_items(changed(pack(without_features())[ITEMS], arrays))
 
@@ -135,7 +135,7 @@ def test_files_of_other_items_are_said(arrays: dict[str, Any], said: str) -> Non
         ({"median": np.ones(3)}, "unknown arrays median"),
     ],
 )
-def test_files_of_another_posterior_are_said(arrays: dict[str, Any], said: str) -> None:
+def test_files_of_another_posterior_are_reported(arrays: dict[str, Any], said: str) -> None:
     with pytest.raises(MALFORMED, match=said):
         unpack_posterior(changed(pack(with_posterior())[POSTERIOR], arrays))
 
@@ -150,20 +150,20 @@ def test_members_are_stacked() -> None:
 @pytest.mark.parametrize(
     ("arrays", "said"),
     [
-        ({"relevance.0.bias": None}, "it holds the arrays position.logit, relevance.0.weight"),
-        ({"position.logit": np.zeros((2, 3))}, "not those of as many members"),
-        ({"position.logit": np.array(1.0)}, "not those of as many members"),
-        ({"extra": np.zeros(3)}, "it holds the arrays extra"),
+        ({"relevance.0.bias": None}, "it has the arrays position.logit, relevance.0.weight"),
+        ({"position.logit": np.zeros((2, 3))}, "same number of members"),
+        ({"position.logit": np.array(1.0)}, "same number of members"),
+        ({"extra": np.zeros(3)}, "it has the arrays extra"),
     ],
 )
-def test_files_of_other_members_are_said(arrays: dict[str, Any], said: str) -> None:
+def test_files_of_other_members_are_reported(arrays: dict[str, Any], said: str) -> None:
     with pytest.raises(MALFORMED, match=said):
         unpack_members(changed(pack(with_members())[MEMBERS], arrays))
 
 
-def test_a_file_of_no_members_is_said() -> None:
+def test_a_file_of_no_members_is_reported() -> None:
     none = {name: array[:0] for name, array in load(pack(with_members())[MEMBERS]).items()}
-    with pytest.raises(MALFORMED, match="one or more"):
+    with pytest.raises(MALFORMED, match="at least one"):
         unpack_members(changed(pack(with_members())[MEMBERS], none))
 
 

@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -12,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 from epiclick.data.checksums import MALFORMED
-from epiclick.errors import InputError
 from epiclick.fitted.metadata import context_columns, history_records, read_contexts, read_history
 
+from ..raising import raises_code
 from .conftest import history, put, with_features
 
 
@@ -58,16 +59,17 @@ def test_a_context_that_is_not_a_number_survives() -> None:
 
 
 @pytest.mark.parametrize("value", [b"\xff", datetime.time(1)], ids=["binary", "time64"])
-def test_contexts_that_would_not_come_back_are_said(value: Any) -> None:
-    with pytest.raises(InputError, match=r"context column c of type (binary|time64).*into text"):
+def test_contexts_that_cannot_be_restored_are_reported(value: Any) -> None:
+    with raises_code("unsupported-value") as caught:
         context_columns(pa.table({"c": [value]}))
+    assert re.search("column c of type (binary|time64)", str(caught.value))
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
         (put(1, "values", value=[1, 2, 1]), "expected length 4 but got length 3"),
-        (put(1, "values", value="1212"), "'values' is of the wrong type"),
+        (put(1, "values", value="1212"), "'values'"),
         (put(1, "values", 0, value="x"), "tried to convert to int64"),
         (put(1, "values", 0, value=2**70), "int too"),
         (put(0, "values", 0, value="\ud800"), "surrogates not allowed"),
@@ -79,7 +81,7 @@ def test_contexts_that_would_not_come_back_are_said(value: Any) -> None:
         (put(1, value=3), "not iterable"),
     ],
 )
-def test_columns_that_make_no_sense_are_said(
+def test_invalid_columns_are_reported(
     change: Callable[[list[dict[str, Any]]], None], said: str
 ) -> None:
     columns = through_json(context_columns(with_features().contexts))
@@ -118,6 +120,6 @@ def test_a_history_survives(rows: pd.DataFrame) -> None:
         ({"epoch": []}, [], "unhashable"),
     ],
 )
-def test_a_history_that_makes_no_sense_is_said(types: Any, records: Any, said: str) -> None:
+def test_an_invalid_history_is_reported(types: Any, records: Any, said: str) -> None:
     with pytest.raises(MALFORMED, match=said):
         read_history(types, records)

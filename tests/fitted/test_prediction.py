@@ -7,13 +7,13 @@ import pytest
 from scipy import stats
 
 import epiclick as ec
-from epiclick.errors import InputError
 from epiclick.fitted import prediction
 from epiclick.fitted.parameters import parameter_draws, without_uncertainty
 from epiclick.fitted.prediction import chunks_of
 from epiclick.fitted.state import Items
 from epiclick.relevance.heads import exposure
 
+from ..raising import raises_code
 from .hand_made import (
     betas_by,
     by_features,
@@ -138,7 +138,7 @@ def test_items_known_from_training_are_predicted_by_their_clicks_there() -> None
 
 @pytest.mark.parametrize("above", [0, 1, -0.3, 30, float("nan")])
 def test_a_threshold_outside_of_relevance_is_refused(above: float) -> None:
-    with pytest.raises(InputError, match="above must lie strictly between 0 and 1"):
+    with raises_code("threshold-out-of-range"):
         model_of(by_features()).relevance(items(2, 2), above=above)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from epiclick.beta import Beta, wasserstein_barycentre
+from epiclick.beta import Beta
 from epiclick.paper import figure_curves
 from epiclick.paper.claims import make_claims, write_claims_table
 from epiclick.paper.figure_curves import band, likelihood_range
@@ -92,13 +92,6 @@ class TestDensities:
         assert (np.abs(share - expected) < error).all()
         mixture = np.histogram(np.concatenate(samples), edges)[0] / (3 * draws)
         assert np.abs(mixture - expected).max() > 20 * error.max()
-
-    def test_agrees_with_the_barycentre_of_the_library(self) -> None:
-        each = [Beta(a, b) for a, b in zip(self.runs.alpha, self.runs.beta, strict=True)]
-        _, _, place, density = density_curves(self.runs)
-        inner = slice(10, -10, 20)
-        expected = wasserstein_barycentre(each).density(place[inner])
-        np.testing.assert_allclose(density[inner], expected, rtol=1e-6)
 
     def test_survives_distributions_at_the_ends(self) -> None:
         for alpha, beta in ((0.01, 0.5), (1e5, 1e-2), (1e-3, 1e-3)):

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from scipy import special, stats
 
-from epiclick.click_models.priors import HELD_SD
+from epiclick.click_models.priors import FIXED_SD
 from epiclick.errors import InputError, InputWarning
 from epiclick.posterior.known_bias import (
     describe_known,
@@ -32,7 +32,7 @@ def test_points_are_held_and_intervals_are_priors() -> None:
     known = read_known_bias(given, THREE, 0, 0.9)
     assert np.isnan(known.mean[0])
     assert np.isnan(known.sd[0])
-    assert (known.mean[1], known.sd[1]) == (pytest.approx(special.logit(0.5)), HELD_SD)
+    assert (known.mean[1], known.sd[1]) == (pytest.approx(special.logit(0.5)), FIXED_SD)
     # the interval of the prior is the one that was given
     prior = stats.norm(known.mean[2], known.sd[2])
     np.testing.assert_allclose(special.expit(prior.interval(0.9)), [0.2, 0.4])

@@ -1,4 +1,4 @@
-"""An ensemble is so many lone runs in one program, each with weights and a stop of its own."""
+"""An ensemble equals separate runs of its networks, each with its own weights and stopping."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +15,6 @@ from epiclick.batching.batches import Shapes
 from epiclick.batching.pairset import PairSet, fit_scaler
 from epiclick.click_models.pbm import PositionBased
 from epiclick.data.features import FeatureTable
-from epiclick.errors import InputError
 from epiclick.estimators.names import make_estimator
 from epiclick.fitted.parameters import Parameters, PointLookup, init_betas
 from epiclick.relevance.network import init_relevance
@@ -25,6 +24,8 @@ from epiclick.training.ensemble import Ensemble, Single, bootstrap_weights, stac
 from epiclick.training.loop import State, Training
 from epiclick.training.objective import EpistemicObjective, Objective, PointwiseObjective
 from epiclick.training.optimizer import TrainingSettings
+
+from ..raising import raises_code
 
 SETTINGS = TrainingSettings(
     epochs=12,
@@ -120,7 +121,7 @@ def test_each_network_is_what_it_would_be_alone(make: Make, ensemble: State) -> 
 def test_one_after_the_other_is_the_same_as_side_by_side(
     make: Make, ensemble: State, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ensemble_module, "SIDE_BY_SIDE", 0)
+    monkeypatch.setattr(ensemble_module, "VMAP_UP_TO", 0)
     for program in (ensemble_module._steps, ensemble_module._scores):
         program.clear_cache()
     training = make("marginal")
@@ -205,7 +206,7 @@ def test_a_batch_that_a_bootstrap_leaves_out_moves_nothing(make: Make) -> None:
         training = replace(training, valid=None)
         with np.errstate(invalid="ignore"):  # its likelihood per display is 0 / 0
             trained = training.trained(training.run(training.start()))
-        start = training.networks.each(training.begin)[1]
+        start = training.networks.unstack(training.begin)[1]
         # but for weight decay, which pulls matrices towards 0 by 1e-2 of the rate at each step
         shrunk = (1 - 1e-2 * SETTINGS.learning_rate) ** len(training.train.batches)
         for (weights, bias), (first, first_bias) in zip(
@@ -214,7 +215,7 @@ def test_a_batch_that_a_bootstrap_leaves_out_moves_nothing(make: Make) -> None:
             np.testing.assert_allclose(weights, shrunk * first, rtol=1e-5)
             np.testing.assert_array_equal(bias, first_bias)
         with pytest.raises(AssertionError):
-            assert_close(trained[2], training.networks.each(training.begin)[2])
+            assert_close(trained[2], training.networks.unstack(training.begin)[2])
 
 
 def test_a_member_that_diverges_is_named(make: Make) -> None:
@@ -222,8 +223,9 @@ def test_a_member_that_diverges_is_named(make: Make) -> None:
     begin = jax.tree.map(np.array, training.begin)
     begin.layers[-1][1][2] = np.nan
     training = replace(training, begin=begin)
-    with pytest.raises(InputError, match="training of member 2 diverged in epoch 1"):
+    with raises_code("training-diverged") as caught:
         training.run(training.start())
+    assert "member 2 diverged in epoch 1" in str(caught.value)
 
 
 def doubled(counts: ec.ClickCounts, query: int) -> ec.ClickCounts:
@@ -265,14 +267,14 @@ def test_a_weight_of_two_is_a_query_that_is_there_twice(
 
     slope = jax.jit(jax.value_and_grad(objective.loss, has_aux=True))
 
-    def told(pairs: PairSet) -> tuple[float, float, np.ndarray]:
+    def evaluated(pairs: PairSet) -> tuple[float, float, np.ndarray]:
         (batch,) = pairs.epoch()
         with jax.enable_x64(True):
-            (loss, told), gradient = slope(begin, *batch, None)
+            (loss, aux), gradient = slope(begin, *batch, None)
         flat = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(gradient)])
-        return float(loss), float(told.log_likelihood), flat
+        return float(loss), float(aux.log_likelihood), flat
 
-    weighted, twice, once = map(told, sets)
+    weighted, twice, once = map(evaluated, sets)
     assert weighted[0] == pytest.approx(twice[0], rel=1e-6)
     assert weighted[1] == pytest.approx(twice[1], rel=1e-6)
     np.testing.assert_allclose(weighted[2], twice[2], rtol=1e-4, atol=1e-7)

@@ -1,1 +1,1 @@
-"""Batches of pairs in few shapes, for training, posterior and evaluation alike."""
+"""Batches of pairs in a few fixed shapes, for training, posterior and evaluation."""

@@ -1,9 +1,9 @@
-"""Mini-batches of pairs in shapes that never change, so that training compiles once.
+"""Mini-batches of pairs in fixed shapes, so that training compiles once.
 
-Every batch takes the same share of each bucket (pairs with about as many unclicked displays), give
-or take one pair; missing ones are filled up with pairs of weight 0. Each epoch deals every pair to
-exactly one batch, in an order of its own. Where contexts are many, counts are laid out by slots, as
-many in all batches of a bucket.
+Every batch takes the same share of each bucket (pairs with a similar number of unclicked displays),
+give or take one pair, and is padded with pairs of weight 0. Each epoch assigns every pair to
+exactly one batch, in a new order. Where there are many contexts, counts are stored by slots, the
+same number in all batches of a bucket.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,12 +31,13 @@ from epiclick.likelihood.pairs import (
 
 @dataclass(frozen=True)
 class Shapes:
-    """Number and size of batches that several counts share, and with them compiled programs.
+    """Number and size of batches, to let several counts share compiled programs.
 
     Attributes:
         batches: number of batches in an epoch.
         capacity: room for pairs of each bucket in a batch.
-        slots: of the pairs of each bucket, where contexts are many; None for as many as needed.
+        slots: slots per pair in each bucket, where there are many contexts; None for as many as
+            needed.
     """
 
     batches: int
@@ -47,7 +48,7 @@ class Shapes:
     def common(
         cls, several: Sequence[ClickCounts], batches: int, *, affine: bool = False
     ) -> "Shapes":
-        """The least shapes that suffice for each of several counts in so many batches."""
+        """The smallest shapes that fit each of several counts, in this number of batches."""
         members = [_by_bucket(counts, affine) for counts in several]
         each = [_capacity(own, batches) for own in members]
         slots = [_slots(counts, own) for counts, own in zip(several, members, strict=True)]
@@ -57,17 +58,17 @@ class Shapes:
 
 @dataclass(frozen=True, eq=False)
 class Batches:
-    """How the pairs of some counts are dealt to batches.
+    """How the pairs of some counts are assigned to batches.
 
     Attributes:
         counts: the pairs and their entries.
         batch_size: most pairs in a batch, unless shapes are given.
-        weight: how often each pair counts, (pairs,) or (networks, pairs); 1 unless told.
-        shapes: number and size of batches, if other counts are to have the same; what room is left
-            is filled up.
+        weight: weight of each pair, (pairs,) or (networks, pairs); default 1.
+        shapes: number and size of batches, to share them with other counts; batches are padded to
+            them.
         affine: whether batches are for an affine emission: pairs go to buckets by all of their
             displays, and `order` lists clicks as well.
-        compact: whether counts are laid out by slots where contexts are many.
+        compact: whether counts are stored by slots where there are many contexts.
     """
 
     counts: ClickCounts
@@ -78,21 +79,23 @@ class Batches:
     compact: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse shapes that are too small."""
+        """Reject shapes that are too small."""
         if self.shapes is None:
             return
         room, need = self.shapes.capacity, _capacity(self._members, len(self))
         if len(room) != BUCKETS or any(a < b for a, b in zip(room, need, strict=False)):
             raise InputError(
-                f"batches of {room} pairs, bucket by bucket, are given, but {len(self.counts):,} "
-                f"pairs in {len(self)} batches need {need}; find the shapes of all counts that are "
-                "to share them with Shapes.common"
+                f"batches have room for {room} pairs per bucket, but {len(self.counts):,} pairs in "
+                f"{len(self)} batches need {need}; compute the shapes of all counts that share "
+                "them with Shapes.common",
+                code="shapes-too-small",
             )
         given, own = self.shapes.slots, self._needed_slots
         if own is not None and given is not None and any(map(int.__lt__, given, own)):
             raise InputError(
-                f"batches of {given} slots, bucket by bucket, are given, but pairs need {own}; "
-                "find the shapes of all counts that are to share them with Shapes.common"
+                f"batches have {given} slots per bucket, but pairs need {own}; compute the shapes "
+                "of all counts that share them with Shapes.common",
+                code="shapes-too-small",
             )
 
     def __len__(self) -> int:
@@ -103,11 +106,11 @@ class Batches:
 
     @cached_property
     def displays(self) -> np.ndarray:
-        """Displays of all pairs, weights counted: (networks,), (1,) where there is one weight."""
+        """Weighted displays of all pairs: (networks,), or (1,) where networks share weights."""
         if self.weight is None:
             return np.array([self.counts.total_displays])
         shown = np.bincount(self.counts.pair, self.counts.displays, len(self.counts))
-        # row by row: all weights in float64 would need eight times their memory
+        # row by row: converting all weights to float64 would take eight times their memory
         return np.array([row @ shown for row in np.atleast_2d(self.weight)])
 
     @cached_property
@@ -122,12 +125,12 @@ class Batches:
 
     @cached_property
     def _needed_slots(self) -> tuple[int, ...] | None:
-        """Slots of each bucket; None where counts are of all contexts."""
+        """Slots of each bucket; None where counts are stored for all contexts."""
         return _slots(self.counts, self._members) if self.compact else None
 
     @property
     def slots(self) -> tuple[int, ...] | None:
-        """Slots of each bucket in all batches; None where counts are of all contexts."""
+        """Slots of each bucket in all batches; None where counts are stored for all contexts."""
         if self._needed_slots is None or self.shapes is None or self.shapes.slots is None:
             return self._needed_slots
         return self.shapes.slots
@@ -140,15 +143,15 @@ class Batches:
         return _capacity(self._members, len(self))
 
     def epoch(self, rng: np.random.Generator | None = None) -> Iterator[np.ndarray]:
-        """The pairs of each batch, (sum of capacities,), -1 where there is none.
+        """The pairs of each batch, (sum of capacities,), -1 for padding.
 
-        Pairs are in random order, or in their own without a generator.
+        Pairs are in random order, or in the order of the counts without a generator.
         """
-        dealt = [members if rng is None else rng.permutation(members) for members in self._members]
+        order = [members if rng is None else rng.permutation(members) for members in self._members]
         ends = self._ends if len(self) else []
         for batch in range(len(self)):
             parts = []
-            for members, end, capacity in zip(dealt, ends, self.capacity, strict=True):
+            for members, end, capacity in zip(order, ends, self.capacity, strict=True):
                 own = members[end[batch] : end[batch + 1]]
                 parts.append(np.r_[own, np.full(capacity - len(own), -1)])
             yield np.concatenate(parts)
@@ -157,8 +160,8 @@ class Batches:
     def _ends(self) -> list[np.ndarray]:
         """(batches + 1,) where the pairs of each batch end, for every bucket.
 
-        What does not divide evenly goes to one batch after the other, through all buckets, so that
-        no batch has more than one pair more than another.
+        Remainders are distributed over batches in turn, across all buckets, so that batch sizes
+        differ by at most one pair.
         """
         turn, ends = 0, []
         for members in self._members:
@@ -189,7 +192,7 @@ class Batches:
                 continue
             size = None if slots is None else slots[number]
             index, clicks, unclicked = (each[part, :size] for each in laid_out)
-            # arrays stay on the host until a program takes them
+            # arrays stay on the host until a compiled program takes them
             buckets.append(
                 Bucket(
                     clicks,  # type: ignore[arg-type]
@@ -231,7 +234,7 @@ def _by_bucket(counts: ClickCounts, affine: bool) -> list[np.ndarray]:
 
 
 def _slots(counts: ClickCounts, members: Sequence[np.ndarray]) -> tuple[int, ...] | None:
-    """Slots of the pairs of each bucket; None where contexts are few."""
+    """Slots of the pairs of each bucket; None where there are few contexts."""
     contexts = len(counts.contexts)
     if not are_many(contexts):
         return None
@@ -240,12 +243,12 @@ def _slots(counts: ClickCounts, members: Sequence[np.ndarray]) -> tuple[int, ...
 
 
 def _largest(each: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """The largest of several tuples, element by element."""
+    """The elementwise maximum of several tuples."""
     return tuple(map(max, zip(*each, strict=True)))
 
 
 def _capacity(members: Sequence[np.ndarray], batches: int) -> tuple[int, ...]:
-    """Most pairs of each bucket in one of so many batches."""
+    """Most pairs of each bucket in one of `batches` batches."""
     return tuple(-(-len(each) // batches) for each in members)
 
 

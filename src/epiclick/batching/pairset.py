@@ -1,4 +1,4 @@
-"""Counts and features of the same pairs, handed out batch by batch."""
+"""Counts and features of the same pairs, batch by batch."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,16 +13,16 @@ from epiclick.data.features import FeatureScaler
 from epiclick.likelihood.pairs import PairBatch
 from epiclick.relevance.heads import exposure
 
-HELD = 512 * 2**20
-"""Scaled features of up to so many bytes are kept; larger ones are scaled anew for each batch."""
+CACHED_BYTES = 512 * 2**20
+"""Scaled features up to this size are cached; larger ones are scaled again for each batch."""
 
 MOST_FOR_SCALE = 250_000
-"""Mean and spread of a feature are known to a five-hundredth from so many pairs."""
+"""Pairs to fit the scaler on: enough to know a feature's mean to 1/500 of its spread."""
 
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """Scaled features of pairs of some counts, without holding them all.
+    """Scaled features of the pairs of some counts, read on demand where they are large.
 
     Attributes:
         counts: the pairs, with features joined.
@@ -34,17 +34,17 @@ class Inputs:
 
     def take(self, pairs: np.ndarray) -> np.ndarray:
         """Inputs of some pairs, (len(pairs), features) float32; zeros for pairs of -1."""
-        if self._held is not None:
-            inputs = self._held[pairs]
+        if self._cached is not None:
+            inputs = self._cached[pairs]
         else:
             inputs = self.scaler.transform(self._read(pairs))
         inputs[pairs < 0] = 0
         return inputs
 
     @cached_property
-    def _held(self) -> np.ndarray | None:
-        """(pairs, features) all inputs, if they are few enough to be kept."""
-        if len(self.counts) * len(self.scaler.mean) * 4 > HELD:
+    def _cached(self) -> np.ndarray | None:
+        """All inputs, (pairs, features), if they are small enough to cache."""
+        if len(self.counts) * len(self.scaler.mean) * 4 > CACHED_BYTES:
             return None
         return self.scaler.transform(self._read(np.arange(len(self.counts))))
 
@@ -57,7 +57,7 @@ class Inputs:
 
 
 def fit_scaler(counts: ClickCounts) -> FeatureScaler | None:
-    """The scaler of these pairs' features, or of some evenly spread ones; None without features."""
+    """A scaler fitted to the pairs' features, or to evenly spaced ones; None without features."""
     if counts.features is None or counts.feature_row is None:
         return None
     step = -(-len(counts) // MOST_FOR_SCALE)
@@ -69,7 +69,7 @@ class PairSet:
     """Pairs to train on or to score.
 
     Attributes:
-        batches: how counts are dealt to batches.
+        batches: how pairs are assigned to batches.
         inputs: scaled features of the same pairs; None without features.
     """
 
@@ -87,26 +87,26 @@ class PairSet:
         shapes: Shapes | None = None,
         affine: bool = False,
     ) -> "PairSet":
-        """Pairs of some counts in batches of at most `batch_size`; see `Batches`."""
+        """The pairs of counts in batches of at most `batch_size`; see `Batches`."""
         inputs = None if scaler is None else Inputs(counts, scaler)
         return cls(Batches(counts, batch_size, weight, shapes, affine), inputs)
 
     @property
     def width(self) -> int:
-        """Number of inputs of the network: features, or given contexts without any."""
+        """Number of inputs of the network: features, or given contexts without features."""
         if self.inputs is None:
             return len(self.batches.counts.given[0])
         return len(self.inputs.scaler.mean)
 
     @property
     def displays(self) -> np.ndarray:
-        """Displays of all pairs, weights counted: (networks,), or (1,) where they share weights."""
+        """Weighted displays of all pairs: (networks,), or (1,) where networks share weights."""
         return self.batches.displays
 
     def epoch(
         self, rng: np.random.Generator | None = None
     ) -> Iterator[tuple[np.ndarray, PairBatch]]:
-        """Inputs and counts of each batch; the next one is made ready while one is worked on."""
+        """Inputs and counts of each batch; the next batch is prepared in the background."""
 
         def load(pairs: np.ndarray) -> tuple[np.ndarray, PairBatch]:
             batch = self.batches.assemble(pairs)

@@ -47,7 +47,7 @@ def fit_padded(model: "BaseModel", case: Case) -> "BaseModel":
     """Fit the model to a case's counts in the shapes of its family."""
     from epiclick.fitting import fit_model
 
-    counts = model._counted(case.train)
+    counts = model._to_counts(case.train)
     plan = model._plan(counts)
     plan = replace(plan, shapes=_shapes(plan, case.family, counts))
     model.fitted_ = fit_model(plan, counts, progress=False)

@@ -12,7 +12,7 @@ import typer
 
 from epiclick.cli.console import note, print_text, progress
 from epiclick.cli.help import Verb
-from epiclick.click_models.registry import HOMES
+from epiclick.click_models.registry import REGISTRY
 from epiclick.data.schema import LogOptions
 from epiclick.errors import InputError, InputWarning
 
@@ -56,7 +56,7 @@ ClickModel = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help=f"How users look and click: one of {', '.join(HOMES)}.",
+        help=f"How users look and click: one of {', '.join(REGISTRY)}.",
         show_default="pbm",
     ),
 ]

@@ -18,12 +18,12 @@ from epiclick.cli.console import (
     written_to,
 )
 from epiclick.cli.options import numbers_in
-from epiclick.click_models.registry import HOMES
+from epiclick.click_models.registry import REGISTRY
 
 if TYPE_CHECKING:
     Users = str
 else:
-    Users = Literal[(*HOMES, "cascade", "trust", "personal")]
+    Users = Literal[(*REGISTRY, "cascade", "trust", "personal")]
 THETA = "numbers such as 1,.5,.33"
 
 

@@ -1,1 +1,1 @@
-"""Click models: what decides whether a user looks, and how a page is gone through."""
+"""Click models: contexts, examination, priors, and how a user goes through a page."""

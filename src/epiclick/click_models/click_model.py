@@ -1,4 +1,4 @@
-r"""What a click model is: contexts, emissions, a prior, and how a page's history moves on.
+r"""The interface of click models: contexts, emissions, a prior, and transitions within a page.
 
 A page's clicks factor, given the page's own history, into displays. Each display has a *context* c
 that can be read off the log, and within a context the probability of a click is affine in one
@@ -6,14 +6,13 @@ relevance:
 
 .. math:: P(\text{click} \mid c, \zeta) = A_c\, \zeta + B_c\, (1 - \zeta).
 
-Contexts have columns of two kinds. *Given* ones (position, device) are fixed when the page is made;
-*history* ones (the last click) are outcomes of the page itself. Only given ones may describe where
-an item was shown (exposure, traffic, reach, page rules, rankings); history ones enter the
-likelihood alone.
+Contexts have columns of two kinds. *Given* ones (position, device) are fixed when the page is
+composed; *history* ones (the last click) are outcomes of the page itself. Only given ones may
+describe where an item was shown (exposure, traffic, reach, page rules, rankings); history ones
+enter only the likelihood.
 
-A click model is one file that says what this module's `ClickModel` asks for, and a line in
-`registry.py`. It imports nothing of the house but this folder, and no jax: functions of arrays take
-the array module.
+A click model is one file that implements `ClickModel`, and a line in `registry.py`. It imports only
+this folder and `epiclick.errors`, and no jax: functions of arrays take the array module.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,11 +33,11 @@ class Emission(NamedTuple):
     """Probability of a click on an attractive and on an unattractive item; (..., contexts) each.
 
     Attributes:
-        attractive: A, the probability of a click on an item that attracts.
-        attractive_rest: 1 - A, given apart so that it is exact near 1.
-        unattractive: B, of an item that does not; None where it is 0 everywhere, which spares half
-            of the work.
-        unattractive_rest: 1 - B, likewise.
+        attractive: A, the probability of a click on an attractive item.
+        attractive_rest: 1 - A, separate so that it is exact for A near 1.
+        unattractive: B, the same for an unattractive item; None where it is 0 everywhere, which
+            saves half of the work.
+        unattractive_rest: 1 - B.
     """
 
     attractive: Any
@@ -48,7 +47,7 @@ class Emission(NamedTuple):
 
     @property
     def is_affine(self) -> bool:
-        """Whether items that do not attract are clicked, too."""
+        """Whether unattractive items can be clicked."""
         return self.unattractive is not None
 
     def at(self, context: Any) -> "Emission":
@@ -56,7 +55,7 @@ class Emission(NamedTuple):
         return Emission(*(None if part is None else part[..., context] for part in self))
 
     def click_probability(self, relevance: Any) -> Any:
-        """Probability of a click, of arrays that broadcast with the emission's."""
+        """Probability of a click; relevance broadcasts against the emission."""
         clicked = self.attractive * relevance
         return (
             clicked if self.unattractive is None else clicked + self.unattractive * (1 - relevance)
@@ -64,15 +63,15 @@ class Emission(NamedTuple):
 
 
 class PageStates(NamedTuple):
-    """How the history of a page moves on, as a machine of few states.
+    """The history of a page as a finite-state machine.
 
-    The given context of a slot and the state before it decide the context of its display, and the
-    state after it, with a click or without.
+    The given context of a slot and the state before it determine the context of its display, and
+    the state after it, with and without a click.
 
     Attributes:
-        context: (given contexts, states) index of the context; -1 where the state cannot be.
-        clicked: (given contexts, states) state after a click.
-        skipped: (given contexts, states) state after none.
+        context: (given contexts, states) index of the context; -1 where the state is impossible.
+        clicked: (given contexts, states) next state after a click.
+        skipped: (given contexts, states) next state without a click.
         start: state at the top of a page.
     """
 
@@ -84,11 +83,11 @@ class PageStates(NamedTuple):
 
 @dataclass(frozen=True)
 class Channel:
-    """An outcome of a display, with a relevance of its own.
+    """An outcome of a display, with its own relevance.
 
     Attributes:
-        name: of the outcome; "click" for all models so far.
-        given: the outcome without which there is none: a conversion needs a click. "" for none.
+        name: of the outcome; "click" for all current models.
+        given: the outcome it requires, as a conversion requires a click; "" for none.
     """
 
     name: str
@@ -99,16 +98,16 @@ CLICK = Channel("click")
 
 
 class ClickModel(Protocol):
-    """What shared code asks of a click model; contexts come as an Arrow table, a row each.
+    """What shared code needs from a click model; contexts are an Arrow table, one per row.
 
     Attributes:
         name: in the registry, on the command line and in files.
-        title: in a sentence, after "a".
+        title: for sentences, after "a".
         history: names of the history columns, in the order of the contexts' last columns.
-        channels: the outcomes that it explains; each has a relevance head of its own.
-        has_latent_state: whether pages have a state that the log does not show, such as a reader
-            who stopped; None of the inference here can handle one yet.
-        parameter: what one of its parameters is called, in tables: "position bias".
+        channels: the outcomes that it explains, each with its own relevance head.
+        has_latent_state: whether pages have a state that the log does not show, such as whether the
+            user has stopped reading; inference does not support one yet.
+        parameter: name of one of its parameters, for tables: "position bias".
     """
 
     name: ClassVar[str]
@@ -121,61 +120,61 @@ class ClickModel(Protocol):
     def history_columns(self, log: "ir.Table") -> Mapping[str, "ir.Value"]:
         """The history columns, as Ibis expressions over a log.
 
-        The log has `page_id`, `position` (whole numbers from 1) and `clicked` (true or false).
+        The log has `page_id`, `position` (integers from 1) and `clicked` (boolean).
         """
         ...
 
     def complete(self, contexts: "pa.Table") -> "pa.Table":
-        """The contexts and all that pages with the same given ones could have, in order."""
+        """All contexts that are possible on pages with the same given contexts, in order."""
         ...
 
     def states(self, contexts: "pa.Table") -> PageStates:
-        """How history moves on; given contexts are numbered as by `given_contexts`."""
+        """Transitions within a page; given contexts are numbered as by `given_contexts`."""
         ...
 
     def size(self, contexts: int) -> int:
-        """Number of parameters of so many contexts."""
+        """Number of parameters for this number of contexts."""
         ...
 
     def free(self, contexts: int, anchor: int | None) -> np.ndarray:
-        """Indices of the parameters that are learned, among those of so many contexts."""
+        """Indices of the parameters that are learned, for this number of contexts."""
         ...
 
     def emission(self, parameters: Any, anchor: int | None, xp: ModuleType) -> Emission:
-        """From parameters, (parameters,), to the emission in each context, float64.
+        """The emission in each context, float64, from the parameters, (parameters,).
 
         Written with `xp`, numpy or jax.numpy, and differentiated by jax.
         """
         ...
 
     def start(self, click_rate: np.ndarray, anchor: int | None) -> np.ndarray:
-        """First parameters, from clicks per display (contexts,), NaN where there is none."""
+        """Initial parameters, from clicks per display (contexts,), NaN without displays."""
         ...
 
     def prior(self, contexts: "pa.Table", anchor: int | None) -> "ParameterPrior":
-        """What is assumed of the free parameters before any click."""
+        """Prior of the free parameters."""
         ...
 
     def anchors(self, contexts: "pa.Table") -> np.ndarray:
-        """Indices of the contexts that may be the anchor where it is to be found."""
+        """Indices of the contexts that are candidates for an automatic anchor."""
         ...
 
     def world(self, theta: np.ndarray) -> "tuple[pa.Table, Emission]":
-        """Contexts of a simulated world, all of them and in order, and their true emission.
+        """All contexts of a simulated world, in order, and their true emission.
 
         Args:
-            theta: (positions,) position bias, of positions 1, 2, ... on pages without a click.
+            theta: (positions,) position bias at positions 1, 2, ... before any click.
         """
         ...
 
 
 def given_names(contexts: "pa.Table", history: Sequence[str]) -> list[str]:
-    """The columns of contexts that are fixed when a page is made."""
+    """The columns of contexts that are fixed when a page is composed."""
     return [name for name in contexts.column_names if name not in history]
 
 
 def given_contexts(contexts: "pa.Table", history: Sequence[str]) -> tuple["pa.Table", np.ndarray]:
-    """The distinct given contexts, in order, and (contexts,) which of them each context has."""
+    """The distinct given contexts, in order, and the index of each context's own, (contexts,)."""
     if not history:
         return contexts, np.arange(len(contexts))
     given = contexts.select(given_names(contexts, history))

@@ -1,6 +1,6 @@
-"""Emissions of models in which a click needs a look and an item that attracts, and no more.
+"""Emissions under the examination hypothesis: an item is clicked if it is examined and attractive.
 
-The parameter of a context is the logit of theta_c, the probability that an item there is looked at.
+The parameter of a context is the logit of theta_c, the probability that an item there is examined.
 """
 
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ import numpy as np
 from epiclick.click_models.click_model import Emission
 
 NEAREST_START = 0.02
-"""Estimates start at least so far from 0 and 1, where logits still move."""
+"""Initial values stay this far from 0 and 1, where gradients in logits vanish."""
 
 
 @dataclass(frozen=True)
 class Examination:
-    """What such models share: a parameter for each context, and one anchor."""
+    """Base of these models: one parameter for each context, and one anchor."""
 
     def size(self, contexts: int) -> int:
         """One for each context."""
         return contexts
 
     def free(self, contexts: int, anchor: int | None) -> np.ndarray:
-        """All but the anchor."""
+        """All parameters but the anchor's."""
         return free_contexts(contexts, anchor)
 
     def emission(self, parameters: Any, anchor: int | None, xp: ModuleType) -> Emission:
@@ -37,7 +37,7 @@ class Examination:
 
 
 def examined(logit: Any, anchor: int | None, xp: ModuleType) -> Emission:
-    """theta and 1 - theta, each (contexts,) float64; exactly 1 and 0 at the anchor."""
+    """theta and 1 - theta, (contexts,) float64 each; exactly 1 and 0 at the anchor."""
     theta, rest = probability(logit, xp), probability(-logit, xp)
     if anchor is None:
         return Emission(theta, rest)
@@ -46,7 +46,7 @@ def examined(logit: Any, anchor: int | None, xp: ModuleType) -> Emission:
 
 
 def free_contexts(contexts: int, anchor: int | None) -> np.ndarray:
-    """Indices of the contexts whose parameter is learned."""
+    """Indices of the contexts whose parameters are learned."""
     return np.delete(np.arange(contexts), [] if anchor is None else [anchor])
 
 
@@ -54,12 +54,12 @@ def start_logits(click_rate: np.ndarray, anchor: int | None) -> np.ndarray:
     """Logits of the click rates relative to the anchor's, or to twice the largest without one.
 
     Args:
-        click_rate: (contexts,) clicks per display; NaN where there is no display.
+        click_rate: (contexts,) clicks per display; NaN without displays.
         anchor: context whose probability is 1, if any.
     """
     top = click_rate[anchor] if anchor is not None else 2 * np.nanmax(click_rate)
     ratio = np.clip(click_rate / max(top, 1e-12), NEAREST_START, 1 - NEAREST_START)
-    # nothing is known of a context that was never shown
+    # a context that was never shown starts at the average
     ratio = np.where(np.isnan(ratio), np.nanmean(ratio), ratio)
     return np.log(ratio) - np.log1p(-ratio)
 

@@ -1,4 +1,4 @@
-"""The position-based model: users look at a position, whatever they did above it."""
+"""The position-based model: examination depends on the position, not on clicks above it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PositionBased(Examination):
-    r"""P(click) = theta_c zeta: a probability of being looked at for every given context.
+    r"""P(click) = theta_c zeta: a probability of examination for every given context.
 
     .. math:: A_c = \theta_c = \sigma(x_c), \qquad B_c = 0, \qquad \theta_{\text{anchor}} = 1
     """
@@ -31,21 +31,21 @@ class PositionBased(Examination):
     has_latent_state: ClassVar[bool] = False
 
     def history_columns(self, log: "ir.Table") -> Mapping[str, "ir.Value"]:
-        """None."""
+        """No history columns."""
         return {}
 
     def complete(self, contexts: "pa.Table") -> "pa.Table":
-        """The contexts as they are."""
+        """The contexts unchanged."""
         return contexts
 
     def states(self, contexts: "pa.Table") -> PageStates:
-        """A single state: nothing that happens on a page matters further down."""
+        """A single state: clicks on a page do not affect displays further down."""
         stay = np.zeros((len(contexts), 1), np.int64)
         return PageStates(np.arange(len(contexts))[:, None], stay, stay)
 
     def prior(self, contexts: "pa.Table", anchor: int | None) -> "ParameterPrior":
         """Uniform."""
-        from epiclick.click_models.priors import UniformPrior  # whose scipy loading does without
+        from epiclick.click_models.priors import UniformPrior  # loading must not need its scipy
 
         return UniformPrior.of(len(self.free(len(contexts), anchor)))
 
@@ -54,7 +54,7 @@ class PositionBased(Examination):
         return np.arange(len(contexts))
 
     def world(self, theta: np.ndarray) -> tuple["pa.Table", Emission]:
-        """Theta itself."""
+        """Position bias theta at every position."""
         import pyarrow as pa
 
         position = np.arange(1, len(theta) + 1)

@@ -1,19 +1,20 @@
-r"""What is assumed of a click model's parameters before any click.
+r"""Priors of a click model's parameters.
 
-`UniformPrior`: every probability is uniform between 0 and 1, in logits
+`UniformPrior`: every probability is uniform between 0 and 1; the log density in logits is
 :math:`\log \sigma(x) + \log \sigma(-x)`.
 
-`EffectsPrior`: contexts that have something in common (a position, a distance) have parameters that
-are alike. In logits, with an effect for every group of every kind,
+`EffectsPrior`: contexts that share a property (a position, a distance) have similar parameters. In
+logits, with an effect for every group of every kind,
 
 .. math:: x_c = \mu + \sum_j e_{j, g_j(c)} + r_c, \qquad e_{jg} \sim N(0, s_j^2),
           \quad r_c \sim N(0, s_r^2), \quad \mu \sim N(0, s_\mu^2).
 
-Effects are integrated out, which leaves a Gaussian whose covariance is not diagonal; its spreads
-are learned (type-II maximum likelihood, under a weak prior of their own). A context that was never
-shown is thus what its position and distance say, as far as the others agree on these.
+Effects are integrated out, which leaves a Gaussian with correlated parameters; its spreads are
+learned (type-II maximum likelihood, under a weak hyperprior). A context that was never shown is
+thus predicted from its position and distance, to the extent that other contexts share their
+effects.
 
-Both give way to what is known from elsewhere: a Gaussian in logits for some of the parameters.
+Both accept external knowledge of some of the parameters, as a Gaussian in logits.
 """
 
 from collections.abc import Mapping
@@ -25,8 +26,8 @@ from typing import Any, Protocol, Self
 import numpy as np
 from scipy import optimize, special
 
-HELD_SD = 1e-4
-"""Standard deviation, in logits, of a parameter that is held as given."""
+FIXED_SD = 1e-4
+"""Standard deviation, in logits, of a parameter that is fixed at a known value."""
 
 NODES = 64  # Gauss-Hermite
 
@@ -36,16 +37,16 @@ class ParameterPrior(Protocol):
 
     @property
     def known_mean(self) -> np.ndarray:
-        """(free,) what is known from elsewhere, in logits; NaN where nothing is."""
+        """(free,) externally known values, in logits; NaN for unknown ones."""
         ...
 
     @property
     def known_sd(self) -> np.ndarray:
-        """(free,) its standard deviation."""
+        """(free,) their standard deviations."""
         ...
 
     def log_density(self, x: Any, xp: ModuleType = np) -> Any:
-        """Logarithm of the density, up to a constant; with jax.numpy it can be traced."""
+        """Logarithm of the density, up to a constant; traceable with jax.numpy."""
         ...
 
     def gradient(self, x: np.ndarray) -> np.ndarray:
@@ -60,42 +61,42 @@ class ParameterPrior(Protocol):
         """The prior with its hyperparameters learned from a log-likelihood around x.
 
         Args:
-            x: (free,) where the posterior is highest.
-            slope: (free,) the log-likelihood's there.
-            information: (free, free) minus its second derivatives.
+            x: (free,) mode of the posterior.
+            slope: (free,) gradient of the log-likelihood there.
+            information: (free, free) its negative second derivatives.
         """
         ...
 
     def given(self, mean: np.ndarray, sd: np.ndarray) -> Self:
-        """The prior with parameters known from elsewhere, (free,) each; NaN where nothing is."""
+        """The prior with externally known parameters, (free,) each; NaN for unknown ones."""
         ...
 
     def hyperparameters(self) -> dict[str, float]:
-        """Its own parameters by name, in logits; none where it has none."""
+        """Learned hyperparameters by name, in logits; empty if there are none."""
         ...
 
     def probability_sd(self) -> np.ndarray:
-        """(free,) standard deviation of each probability before any click."""
+        """(free,) prior standard deviation of each probability."""
         ...
 
     def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
-        """(count, free) draws; contexts of which something is known included."""
+        """(count, free) draws, including externally known parameters."""
         ...
 
 
-def is_held(prior: ParameterPrior) -> np.ndarray:
-    """(free,) whether a parameter was given as it is, not as a prior."""
-    return prior.known_sd <= HELD_SD
+def is_fixed(prior: ParameterPrior) -> np.ndarray:
+    """(free,) whether a parameter is fixed at a known value."""
+    return prior.known_sd <= FIXED_SD
 
 
-def nothing(size: int) -> np.ndarray:
-    """What is known of so many parameters of which nothing is."""
+def unknown(size: int) -> np.ndarray:
+    """The value of `known_mean` and `known_sd` where no parameter is known."""
     return np.full(size, np.nan)
 
 
 @dataclass(frozen=True, eq=False)
 class UniformPrior:
-    """Independent probabilities, uniform unless something is known of them.
+    """Independent probabilities, uniform where they are not externally known.
 
     Attributes:
         known_mean: (free,) in logits; NaN where uniform.
@@ -107,8 +108,8 @@ class UniformPrior:
 
     @classmethod
     def of(cls, size: int) -> Self:
-        """Of so many parameters of which nothing is known."""
-        return cls(nothing(size), nothing(size))
+        """The prior of this number of parameters, none of them known."""
+        return cls(unknown(size), unknown(size))
 
     def log_density(self, x: Any, xp: ModuleType = np) -> Any:
         """Logarithm of the density, up to a constant."""
@@ -131,15 +132,15 @@ class UniformPrior:
         return self
 
     def given(self, mean: np.ndarray, sd: np.ndarray) -> Self:
-        """The prior with parameters known from elsewhere."""
+        """The prior with externally known parameters."""
         return replace(self, known_mean=mean, known_sd=sd)
 
     def hyperparameters(self) -> dict[str, float]:
-        """None."""
+        """Empty."""
         return {}
 
     def probability_sd(self) -> np.ndarray:
-        """(free,) of each probability before any click."""
+        """(free,) prior standard deviation of each probability."""
         mean, sd = self._filled
         return np.where(self._known, logit_normal_sd(mean, sd), 12**-0.5)
 
@@ -155,7 +156,7 @@ class UniformPrior:
 
     @property
     def _filled(self) -> tuple[np.ndarray, np.ndarray]:
-        """Derivatives of what is not chosen must be finite too."""
+        """`known_mean` and `known_sd` without NaN: unselected branches need finite derivatives."""
         return np.where(self._known, self.known_mean, 0), np.where(self._known, self.known_sd, 1)
 
 
@@ -163,22 +164,22 @@ LEVEL_SD = 2.0
 """Standard deviation of mu, in logits: nearly flat on probabilities."""
 
 FIRST_SPREAD = 0.5
-"""Spread of effects and remainders, in logits, before any is learned."""
+"""Initial spread of effects and remainders, in logits."""
 
 SPREAD_SD = 1.0
-"""Standard deviation of the logarithm of a spread under its own prior, around FIRST_SPREAD."""
+"""Standard deviation of the logarithm of a spread under its hyperprior, around FIRST_SPREAD."""
 
 LEAST_SPREAD, MOST_SPREAD = 1e-2, 5.0
 
 
 @dataclass(frozen=True, eq=False)
 class EffectsPrior:
-    """Parameters that are alike in contexts that have something in common.
+    """Parameters that are similar in contexts that share a property.
 
     Attributes:
         groups: (kinds, free) group of each parameter, for every kind of effect.
         spreads: (kinds + 1,) standard deviation of the effects of each kind, and of the remainder.
-        known_mean: (free,) in logits; NaN where nothing is known.
+        known_mean: (free,) in logits; NaN for unknown parameters.
         known_sd: (free,) their standard deviation.
         names: of the kinds of effects.
     """
@@ -191,11 +192,11 @@ class EffectsPrior:
 
     @classmethod
     def of(cls, groups: Mapping[str, np.ndarray]) -> Self:
-        """Of groups by the name of their kind, each (free,), with spreads still to be learned."""
+        """The prior of groups, (free,) each, by the name of their kind, with initial spreads."""
         every = np.stack(list(groups.values()))
         kinds, size = every.shape
         first = np.full(kinds + 1, FIRST_SPREAD)
-        return cls(every, first, nothing(size), nothing(size), tuple(groups))
+        return cls(every, first, unknown(size), unknown(size), tuple(groups))
 
     def log_density(self, x: Any, xp: ModuleType = np) -> Any:
         """Logarithm of the density, up to a constant."""
@@ -211,7 +212,7 @@ class EffectsPrior:
         return -self._precision
 
     def learned(self, x: np.ndarray, slope: np.ndarray, information: np.ndarray) -> Self:
-        r"""The prior with the spreads that the parameters speak for.
+        r"""The prior with the spreads of highest marginal likelihood.
 
         Around x the likelihood is Gaussian with information J and :math:`b = J x + g`; then, with
         P the prior's precision,
@@ -222,7 +223,7 @@ class EffectsPrior:
         values, vectors = np.linalg.eigh((information + information.T) / 2)
         j = (vectors * np.maximum(values, 0)) @ vectors.T
         known = self._known_precision
-        # what is known from elsewhere is as good as clicks
+        # external knowledge counts like clicks
         b = j @ x + slope + known * np.nan_to_num(self.known_mean)
         j = j + np.diag(known)
 
@@ -240,7 +241,7 @@ class EffectsPrior:
         return replace(self, spreads=np.exp(found.x))
 
     def given(self, mean: np.ndarray, sd: np.ndarray) -> Self:
-        """The prior with parameters known from elsewhere."""
+        """The prior with externally known parameters."""
         return replace(self, known_mean=mean, known_sd=sd)
 
     def hyperparameters(self) -> dict[str, float]:
@@ -248,7 +249,7 @@ class EffectsPrior:
         return dict(zip((*self.names, "remainder"), self.spreads.tolist(), strict=True))
 
     def probability_sd(self) -> np.ndarray:
-        """(free,) of each probability before any click."""
+        """(free,) prior standard deviation of each probability."""
         return logit_normal_sd(self._centre, np.sqrt(np.diag(np.linalg.inv(self._precision))))
 
     def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
@@ -258,12 +259,12 @@ class EffectsPrior:
 
     @cached_property
     def _precision(self) -> np.ndarray:
-        """Inverse covariance, of the effects and of what is known beside them."""
+        """Inverse covariance, from the effects and from external knowledge."""
         return self._effects_precision + np.diag(self._known_precision)
 
     @cached_property
     def _effects_precision(self) -> np.ndarray:
-        """Inverse covariance of the effects together."""
+        """Inverse covariance from the effects alone."""
         size = self.groups.shape[1]
         covariance = np.full((size, size), LEVEL_SD**2) + self.spreads[-1] ** 2 * np.eye(size)
         for group, spread in zip(self.groups, self.spreads[:-1], strict=True):
@@ -277,7 +278,7 @@ class EffectsPrior:
 
     @cached_property
     def _centre(self) -> np.ndarray:
-        """Mean of the prior, 0 but for what is known from elsewhere."""
+        """Mean of the prior; 0 without external knowledge."""
         known = np.isfinite(self.known_mean)
         if not known.any():
             return np.zeros(len(known))

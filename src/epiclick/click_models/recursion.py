@@ -1,18 +1,18 @@
-r"""What a click model says of whole pages, from its emissions and the machine of its history.
+r"""Clicks on whole pages under a click model, from its emissions and its page states.
 
-With p_s(k) the probability of state s before slot k, and q_s(k) that of a click there in it,
+With p_s(k) the probability of state s before slot k, and q_s(k) that of a click there in state s,
 
 .. math:: q_s(k) = A_c \zeta_k + B_c (1 - \zeta_k), \quad c = \text{context}(k, s), \qquad
           P(\text{click at } k) = \sum_s p_s(k)\, q_s(k),
 
-and the state moves on by a click or without one. Every probability is multilinear in the items'
-relevances: given the parameters, expectations over independent relevances are those at their means.
-A page's value, the sum of its clicks weighted by w, has the derivative
+and the next state depends on whether there was a click. Every probability is multilinear in the
+items' relevances: given the parameters, expectations over independent relevances equal the values
+at their means. The value of a page, the sum of its clicks weighted by w, has the derivative
 
 .. math:: \frac{\partial V}{\partial \zeta_k} = \sum_s p_s(k)\, (A_c - B_c)
           \big(w_k + U_{k+1}(\text{clicked}) - U_{k+1}(\text{skipped})\big),
 
-with U_k(s) the value of what follows from slot k on in state s, found from the bottom up.
+with U_k(s) the value from slot k on in state s, computed from the bottom up.
 """
 
 from collections.abc import Iterator
@@ -25,16 +25,16 @@ from epiclick.click_models.click_model import Emission, PageStates
 def click_chances(
     states: PageStates, emission: Emission, slots: np.ndarray, relevance: np.ndarray
 ) -> np.ndarray:
-    """Probability of a click at each slot, whatever happens above: (draws, pages, depth).
+    """Marginal probability of a click at each slot: (draws, pages, depth).
 
     Args:
-        states: how history moves on.
+        states: transitions within a page.
         emission: (draws, contexts) each.
-        slots: (pages, depth) given context of each slot; -1 where a page has none.
+        slots: (pages, depth) given context of each slot; -1 for slots that a page lacks.
         relevance: (draws, pages, depth) of the item in each slot.
     """
     chances = np.zeros(relevance.shape)
-    for rows, own in _alike(slots):
+    for rows, own in _by_layout(slots):
         chances[:, rows] = _Pages(states, emission, own, relevance[:, rows]).forward()[1]
     return chances
 
@@ -46,20 +46,20 @@ def value_and_slope(
     relevance: np.ndarray,
     weight: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Value of each page, (draws, pages), and its derivative in each relevance.
+    """Value of each page, and its derivative with respect to each relevance.
 
     Args:
-        states: how history moves on.
+        states: transitions within a page.
         emission: (draws, contexts) each.
-        slots: (pages, depth) given context of each slot; -1 where a page has none.
-        relevance: (draws, pages, depth).
-        weight: (pages, depth) of a click there.
+        slots: (pages, depth) given context of each slot; -1 for slots that a page lacks.
+        relevance: (draws, pages, depth) of the item in each slot.
+        weight: (pages, depth) of a click in each slot.
 
     Returns:
         (draws, pages) and (draws, pages, depth).
     """
     value, slope = np.zeros(relevance.shape[:2]), np.zeros(relevance.shape)
-    for rows, own in _alike(slots):
+    for rows, own in _by_layout(slots):
         pages = _Pages(states, emission, own, relevance[:, rows])
         before, chances = pages.forward()
         value[:, rows] = (chances * weight[rows]).sum(axis=2)
@@ -74,7 +74,7 @@ def draw_clicks(
     relevance: np.ndarray,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Clicks of pages, (pages, depth) bool; emission (contexts,), relevance (pages, depth)."""
+    """Sampled clicks, (pages, depth) bool; emission (contexts,), relevance (pages, depth)."""
     clicks, uniform = np.zeros(slots.shape, bool), rng.random(slots.shape)
     state = np.full(len(slots), states.start)
     for k in range(slots.shape[1]):
@@ -88,25 +88,25 @@ def draw_clicks(
 
 
 def contexts_of_clicks(states: PageStates, slots: np.ndarray, clicks: np.ndarray) -> np.ndarray:
-    """Context of each display of pages with known clicks, (pages, depth); -1 where there is none.
+    """Context of each display of pages with known clicks, (pages, depth); -1 without a display.
 
     What `ClickModel.history_columns` reads off a log, for pages in memory.
     """
-    found = np.full(slots.shape, -1)
+    context = np.full(slots.shape, -1)
     state = np.full(len(slots), states.start)
     for k in range(slots.shape[1]):
         shown = slots[:, k] >= 0
         given = np.where(shown, slots[:, k], 0)
-        found[:, k] = np.where(shown, states.context[given, state], -1)
+        context[:, k] = np.where(shown, states.context[given, state], -1)
         after = np.where(
             clicks[:, k] > 0, states.clicked[given, state], states.skipped[given, state]
         )
         state = np.where(shown, after, state)
-    return found
+    return context
 
 
-def _alike(slots: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Pages with the same given contexts, and these (depth,): most rankers fill all pages alike."""
+def _by_layout(slots: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Pages grouped by their given contexts, (depth,): there are few distinct layouts."""
     if not len(slots):
         return
     layouts, layout = np.unique(slots, axis=0, return_inverse=True)
@@ -116,12 +116,12 @@ def _alike(slots: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 class _Pages:
-    """Pages with the same given contexts under several draws of the parameters."""
+    """Pages with the same layout, under several draws of the parameters."""
 
     def __init__(
         self, states: PageStates, emission: Emission, slots: np.ndarray, relevance: np.ndarray
     ) -> None:
-        """Keep them: `slots` is (depth,), `relevance` (draws, pages, depth)."""
+        """`slots` is (depth,), `relevance` (draws, pages, depth)."""
         self.states, self.emission = states, emission
         self.slots, self.relevance = slots, relevance
 
@@ -142,7 +142,7 @@ class _Pages:
         return before, chances
 
     def backward(self, before: list[np.ndarray], weight: np.ndarray) -> np.ndarray:
-        """Derivative of each page's value in each relevance: (draws, pages, depth)."""
+        """Derivative of each page's value with respect to each relevance: (draws, pages, depth)."""
         slope = np.zeros(self.relevance.shape)
         following = np.zeros_like(before[0])
         for k in reversed(range(len(before))):
@@ -158,7 +158,7 @@ class _Pages:
         return slope
 
     def _emitted(self, k: int) -> tuple[np.ndarray, np.ndarray | float]:
-        """A and B in every state of a slot, (draws, 1, states); 0 in states that cannot be."""
+        """A and B in every state of a slot, (draws, 1, states); 0 in impossible states."""
         context = self.states.context[self.slots[k]]
         possible = context >= 0
         a, _, b, _ = self.emission.at(np.where(possible, context, 0))
@@ -172,7 +172,7 @@ class _Pages:
         return a * relevance + b * (1 - relevance)
 
     def _moves(self, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """(states, states) where a click, and none, lead from each state."""
+        """(states, states) transition matrices, with and without a click."""
         every = np.eye(self.states.context.shape[1])
         given = self.slots[k]
         return every[self.states.clicked[given]], every[self.states.skipped[given]]

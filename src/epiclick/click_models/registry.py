@@ -1,4 +1,4 @@
-"""The click models by name. A new one is a line in `HOMES`; it is loaded when it is first used."""
+"""The click models by name. A new one is a line in `REGISTRY`; each is loaded on first use."""
 
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -11,47 +11,48 @@ if TYPE_CHECKING:
     from epiclick.click_models.click_model import ClickModel
 
 
-class Home(NamedTuple):
-    """Where a click model is found, and the public class that fits it."""
+class Entry(NamedTuple):
+    """Module and class of a click model, and the public class that fits it."""
 
     module: str
     name: str
     public: str
 
 
-HOMES: Mapping[str, Home] = {
-    "pbm": Home("epiclick.click_models.pbm", "PositionBased", "EpistemicPBM"),
-    "ubm": Home("epiclick.click_models.ubm", "UserBrowsing", "EpistemicUBM"),
+REGISTRY: Mapping[str, Entry] = {
+    "pbm": Entry("epiclick.click_models.pbm", "PositionBased", "EpistemicPBM"),
+    "ubm": Entry("epiclick.click_models.ubm", "UserBrowsing", "EpistemicUBM"),
 }
 
 
 class _ClickModels(Mapping[str, "ClickModel"]):
-    """The click models, each loaded when it is first asked for, and always the same object."""
+    """The click models by name, each a single object that is loaded on first use."""
 
     def __getitem__(self, name: str) -> "ClickModel":
-        return _load(HOMES[name])
+        return _load(REGISTRY[name])
 
     def __iter__(self) -> Iterator[str]:
-        return iter(HOMES)
+        return iter(REGISTRY)
 
     def __len__(self) -> int:
-        return len(HOMES)
+        return len(REGISTRY)
 
 
 CLICK_MODELS: Mapping[str, "ClickModel"] = _ClickModels()
 
 
 def click_model(name: str) -> "ClickModel":
-    """The click model of a name; InputError where there is none."""
-    if name not in HOMES:
+    """The click model of this name; InputError if there is none."""
+    if name not in REGISTRY:
         raise InputError(
-            f"click_model must be one of {', '.join(HOMES)}, not {name!r}"
-            f"{did_you_mean(str(name), HOMES)}"
+            f"click_model must be one of {', '.join(REGISTRY)}, not {name!r}"
+            f"{did_you_mean(str(name), REGISTRY)}",
+            code="unknown-click-model",
         )
     return CLICK_MODELS[name]
 
 
 @cache
-def _load(home: Home) -> "ClickModel":
-    found: ClickModel = getattr(import_module(home.module), home.name)()
-    return found
+def _load(entry: Entry) -> "ClickModel":
+    model: ClickModel = getattr(import_module(entry.module), entry.name)()
+    return model

@@ -1,4 +1,4 @@
-"""The user browsing model: how far a user looks depends on where they last clicked."""
+"""The user browsing model: examination depends on the position of the last click."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,10 +33,10 @@ class UserBrowsing(Examination):
     .. math:: A_{kl} = \theta_{kl} = \sigma(x_{kl}), \qquad B_{kl} = 0, \qquad
               \theta_{\text{first}, 0} = 1
 
-    The log shows the last click, so a page's likelihood is the product of its displays' (Dupret and
-    Piwowarski 2008). Deep contexts are rarely shown: their logits are shrunk towards what their
-    position and their distance from the click say (`EffectsPrior`). Further given columns, such as
-    a device, have effects of their own at every position.
+    The log shows the last click, so a page's likelihood is the product over its displays (Dupret
+    and Piwowarski 2008). Deep contexts are rarely shown: their logits are shrunk towards the
+    effects of their position and of their distance from the click (`EffectsPrior`). Further given
+    columns, such as a device, have separate effects at every position.
     """
 
     name: ClassVar[str] = "ubm"
@@ -47,10 +47,10 @@ class UserBrowsing(Examination):
     has_latent_state: ClassVar[bool] = False
 
     def history_columns(self, log: "ir.Table") -> Mapping[str, "ir.Value"]:
-        """Position of the last click above a display on its page; 0 where there is none."""
+        """Position of the last click above a display on its page; 0 for none."""
         import ibis
 
-        # by position, not by row: two rows of one position are not above each other
+        # by position, not by row: of two rows at the same position neither is above the other
         above = ibis.range_window(
             group_by=log.page_id, order_by=log.position, preceding=(None, 1), following=None
         )
@@ -58,15 +58,16 @@ class UserBrowsing(Examination):
         return {LAST_CLICK: clicked_at.max().over(above).fill_null(0).cast("int64")}
 
     def complete(self, contexts: pa.Table) -> pa.Table:
-        """Every position with every position above it as the last click, and with none.
+        """Every position with no last click, and with one at every position above it.
 
-        A click may have been on a row that was not counted: last clicks of the contexts count, too.
+        Last clicks of the contexts are included: a click may be on a row that was not counted.
         """
         names = given_names(contexts, self.history)
         if "position" not in names:
             raise InputError(
                 "the user browsing model needs the position among the contexts, not "
-                f"{', '.join(names)} alone; add it with --context (in Python: context=...)"
+                f"{', '.join(names)} alone; add it with --context (in Python: context=...)",
+                code="position-not-in-context",
             )
         given, _ = given_contexts(contexts, self.history)
         known, rows = contexts.to_pylist(), []
@@ -79,7 +80,7 @@ class UserBrowsing(Examination):
         return pa.Table.from_pylist(rows, pa.schema(fields))
 
     def states(self, contexts: pa.Table) -> PageStates:
-        """No click yet, or the last one at each of the positions."""
+        """No click yet, or the last click at each of the positions."""
         given, index = given_contexts(contexts, self.history)
         position = given["position"].to_pylist()
         places = sorted({*position, *contexts[LAST_CLICK].to_pylist()} - {0})
@@ -93,7 +94,7 @@ class UserBrowsing(Examination):
 
     def prior(self, contexts: pa.Table, anchor: int | None) -> "ParameterPrior":
         """Effects of the position (on its device) and of the distance from the last click."""
-        from epiclick.click_models.priors import EffectsPrior  # whose scipy loading does without
+        from epiclick.click_models.priors import EffectsPrior  # loading must not need its scipy
 
         _, place = given_contexts(contexts, self.history)
         position = np.array(contexts["position"].to_pylist())
@@ -103,13 +104,13 @@ class UserBrowsing(Examination):
         return EffectsPrior.of({"position": place[free], "distance": distance[free]})
 
     def anchors(self, contexts: pa.Table) -> np.ndarray:
-        """The first positions before any click: elsewhere relevance would mean a rare moment."""
+        """The first position before any click; elsewhere relevance would refer to rare displays."""
         position = np.array(contexts["position"].to_pylist())
         last = np.array(contexts[LAST_CLICK].to_pylist())
         return np.flatnonzero((last == 0) & (position == position.min()))
 
     def world(self, theta: np.ndarray) -> tuple[pa.Table, Emission]:
-        r"""Users look further right after a click, and less so the longer ago it was.
+        r"""Users examine more right after a click, and less with the distance from it.
 
         .. math:: \theta_{kl} = \theta_k^{d / (d + 1)}, \quad d = k - l, \qquad
                   \theta_{k0} = \theta_k
@@ -125,5 +126,5 @@ class UserBrowsing(Examination):
 
 
 def _same_page(one: Mapping[str, Any], other: Mapping[str, Any], names: Sequence[str]) -> bool:
-    """Whether contexts can be on one page: given ones differ in nothing but the position."""
+    """Whether two contexts can be on one page: given columns differ only in the position."""
     return all(one[name] == other[name] for name in names if name != "position")

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from epiclick.click_models.priors import is_held, logit_normal_sd
+from epiclick.click_models.priors import is_fixed, logit_normal_sd
 from epiclick.fitted.state import FittedModel
 from epiclick.fitted.tables import click_table
 from epiclick.identification.anchor import anchor_option
@@ -130,7 +130,7 @@ def learned(
     given = np.zeros(contexts, bool)
     if known is not None:
         prior, given = prior.given(known.mean[free], known.sd[free]), np.isfinite(known.mean)
-    held = is_held(prior)
+    held = is_fixed(prior)
     before[free] = np.where(held, np.nan, prior.probability_sd())
     variance = np.diag(fitted.posterior.robust)[: len(free)]
     learned_sd = logit_normal_sd(fitted.posterior.mean[: len(free)], np.sqrt(variance))

@@ -1,1 +1,1 @@
-"""Fitted models: what they keep, predict, show and store; no jax."""
+"""Fitted models: their contents, predictions, tables and files; no jax."""

@@ -1,4 +1,4 @@
-"""Metadata of a model, model.json: all but its arrays."""
+"""Metadata of a model, stored as model.json: everything but its arrays."""
 
 import operator
 import re
@@ -27,11 +27,11 @@ from epiclick.fitted.state import (
 )
 
 WITH_CLICK_MODELS = 3
-"""The first version that names click model and relevance head."""
+"""The first schema version that names click model and relevance head."""
 
 
-def plain(value: Any, where: str, *, finite: bool = False) -> Any:
-    """A value as JSON holds it; NaN and infinity become null, or an error if `finite`."""
+def to_json_value(value: Any, where: str, *, finite: bool = False) -> Any:
+    """A value that JSON can represent; NaN and infinity become null, or an error if `finite`."""
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
     if value is None or isinstance(value, str | int):
@@ -39,29 +39,33 @@ def plain(value: Any, where: str, *, finite: bool = False) -> Any:
     if isinstance(value, float) and (np.isfinite(value) or not finite):
         return value if np.isfinite(value) else None
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
-        return {key: plain(v, f"{where}.{key}", finite=finite) for key, v in value.items()}
+        return {key: to_json_value(v, f"{where}.{key}", finite=finite) for key, v in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(v, where, finite=finite) for v in value]
+        return [to_json_value(v, where, finite=finite) for v in value]
     if isinstance(value, date | time | Decimal):  # values of contexts
         return str(value)
-    raise InputError(f"{where} is {value!r}, which a model file cannot hold. Use plain values.")
+    raise InputError(
+        f"{where} is {value!r}, which a model file cannot store. Use numbers, text, lists or "
+        "dictionaries.",
+        code="unsupported-value",
+    )
 
 
-def tuples(value: Any) -> Any:
-    """Sequences as tuples, which is how a constructor takes `hidden` or a context as anchor."""
+def with_tuples(value: Any) -> Any:
+    """Lists as tuples, the type of `hidden` and of a context as anchor in a constructor."""
     if isinstance(value, dict):
-        return {key: tuples(v) for key, v in value.items()}
-    return tuple(map(tuples, value)) if isinstance(value, list) else value
+        return {key: with_tuples(v) for key, v in value.items()}
+    return tuple(map(with_tuples, value)) if isinstance(value, list) else value
 
 
-def stored_real(value: float) -> float | str | None:
+def float_to_json(value: float) -> float | str | None:
     """A float for JSON, which has neither NaN (null here) nor infinity (text)."""
     value = float(value)
     return value if np.isfinite(value) else None if np.isnan(value) else str(value)
 
 
-def real(stored: Any) -> float:
-    """The float that `stored_real` wrote."""
+def float_from_json(stored: Any) -> float:
+    """The float that `float_to_json` wrote."""
     if stored is None:
         return float("nan")
     if type(stored) in (int, float) or stored in ("inf", "-inf"):
@@ -70,12 +74,12 @@ def real(stored: Any) -> float:
 
 
 def context_columns(contexts: pa.Table) -> list[dict[str, Any]]:
-    """Name, type and values of each column; InputError for a type that would not come back."""
+    """Name, type and values of each column; InputError for a type that cannot be restored."""
     return [_column(name, contexts[name]) for name in contexts.column_names]
 
 
 def read_contexts(columns: list[Mapping[str, Any]]) -> pa.Table:
-    """The table whose columns `context_columns` described."""
+    """The inverse of `context_columns`."""
     table = {get(column, "name", str): _values(column) for column in columns}
     if len(table) != len(columns):
         raise ValueError("two context columns have the same name")
@@ -83,9 +87,9 @@ def read_contexts(columns: list[Mapping[str, Any]]) -> pa.Table:
 
 
 def _column(name: str, values: pa.ChunkedArray) -> dict[str, Any]:
-    """A context column: what JSON has no type for, such as a date, is text that Arrow reads back.
+    """A context column; types that JSON lacks, such as dates, as text that Arrow parses.
 
-    Floats are such text as well, as JSON has no NaN.
+    Floats are text as well, as JSON has no NaN.
     """
     column = {"name": name, "type": str(values.type)}
     try:
@@ -95,7 +99,8 @@ def _column(name: str, values: pa.ChunkedArray) -> dict[str, Any]:
     except MALFORMED as error:
         raise InputError(
             f"the context column {name} of type {values.type} cannot be saved ({error}). "
-            "Turn it into text before the log is counted."
+            "Convert it to text before the log is counted.",
+            code="unsupported-value",
         ) from error
     return column
 
@@ -111,7 +116,7 @@ def _json_has(kind: pa.DataType) -> bool:
 
 
 def _arrow_type(name: str) -> pa.DataType:
-    """The type that Arrow calls by this name."""
+    """The Arrow type of this name."""
     if zoned := re.fullmatch(r"timestamp\[(s|ms|us|ns), tz=(.+)\]", name):
         return pa.timestamp(*zoned.groups())
     if decimal := re.fullmatch(r"decimal128\((\d+), (\d+)\)", name):
@@ -121,14 +126,14 @@ def _arrow_type(name: str) -> pa.DataType:
 
 HISTORY_TYPES: Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "int64": (int, operator.index),
-    "float64": (stored_real, real),
-    "object": (lambda value: plain(value, "training.history"), lambda stored: stored),
+    "float64": (float_to_json, float_from_json),
+    "object": (lambda value: to_json_value(value, "training.history"), lambda stored: stored),
 }
-"""How values of a column of the history are written and read, by the column's type."""
+"""Functions that write and read the values of a history column, by its type."""
 
 
 def history_records(history: pd.DataFrame) -> tuple[dict[str, str], list[dict[str, Any]]]:
-    """Type of each column, and a record of each row."""
+    """Type of each column, and one record per row."""
     types = {name: str(history[name].dtype) for name in history.columns}
     types = {name: kind if kind in HISTORY_TYPES else "object" for name, kind in types.items()}
     columns = {
@@ -139,7 +144,7 @@ def history_records(history: pd.DataFrame) -> tuple[dict[str, str], list[dict[st
 
 
 def read_history(types: Mapping[str, str], records: list[Mapping[str, Any]]) -> pd.DataFrame:
-    """The rows that `history_records` described."""
+    """The inverse of `history_records`."""
     readers = {name: HISTORY_TYPES[kind][1] for name, kind in types.items()}
     return pd.DataFrame(
         {
@@ -153,12 +158,12 @@ COUNTS = ("pairs", "displays", "clicks", "epochs", "best_epoch")
 
 
 def describe(fitted: FittedModel) -> dict[str, Any]:
-    """All of a model but its arrays, as JSON can hold it."""
+    """Everything of a model but its arrays, as JSON values."""
     return {
         "kind": fitted.kind,
         "click_model": fitted.click_model,
         "head": fitted.head,
-        "settings": plain(fitted.settings, "settings", finite=True),
+        "settings": to_json_value(fitted.settings, "settings", finite=True),
         "anchor": None if fitted.anchor is None else int(fitted.anchor),
         "contexts": context_columns(fitted.contexts),
         "features": None if fitted.features is None else _describe_features(fitted.features),
@@ -168,46 +173,46 @@ def describe(fitted: FittedModel) -> dict[str, Any]:
     }
 
 
-def upgraded(note: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The note as this release writes it, of an earlier version; raises as `rebuild` does.
+def upgraded(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Metadata of an earlier version in the current schema; raises as `rebuild` does.
 
-    Up to version 2 the class decided what click model and relevance head now say.
+    Up to version 2 the class determined the click model and the relevance head.
     """
-    if get(note, "schema_version", int) >= WITH_CLICK_MODELS:
-        return note
-    with_features = get(note, "features", dict, type(None)) is not None
-    head = head_of(get(note, "kind", str), with_features=with_features)
-    return {**note, "click_model": "pbm", "head": head}
+    if get(metadata, "schema_version", int) >= WITH_CLICK_MODELS:
+        return metadata
+    with_features = get(metadata, "features", dict, type(None)) is not None
+    head = head_of(get(metadata, "kind", str), with_features=with_features)
+    return {**metadata, "click_model": "pbm", "head": head}
 
 
 def rebuild(
-    note: Mapping[str, Any],
+    metadata: Mapping[str, Any],
     parameters: Parameters,
     queries: QuerySets,
     items: Items | None,
     posterior: Mapping[str, np.ndarray] | None = None,
     members: tuple[Parameters, ...] = (),
 ) -> FittedModel:
-    """The model that `describe` described; raises one of MALFORMED where that cannot be.
+    """The model from the metadata of `describe` and its arrays; raises one of MALFORMED.
 
-    Keys that are not needed are ignored: a later release may add some.
+    Unknown keys are ignored: a later release may add some.
     """
-    features = get(note, "features", dict, type(None))
+    features = get(metadata, "features", dict, type(None))
     return FittedModel(
-        kind=get(note, "kind", str),
-        head=get(note, "head", str),
-        settings=tuples(get(note, "settings", dict)),
+        kind=get(metadata, "kind", str),
+        head=get(metadata, "head", str),
+        settings=with_tuples(get(metadata, "settings", dict)),
         parameters=parameters,
-        anchor=get(note, "anchor", int, type(None)),
-        contexts=read_contexts(get(note, "contexts", list)),
+        anchor=get(metadata, "anchor", int, type(None)),
+        contexts=read_contexts(get(metadata, "contexts", list)),
         features=None if features is None else _features(features),
-        options=_options(get(note, "options", dict)),
+        options=_options(get(metadata, "options", dict)),
         queries=queries,
         items=items,
-        training=_training(get(note, "training", dict)),
-        posterior=None if posterior is None else _posterior(note, posterior),
+        training=_training(get(metadata, "training", dict)),
+        posterior=None if posterior is None else _posterior(metadata, posterior),
         members=members,
-        click_model=get(note, "click_model", str),
+        click_model=get(metadata, "click_model", str),
     )
 
 
@@ -231,9 +236,9 @@ def _describe_training(training: TrainingSummary) -> dict[str, Any]:
     types, records = history_records(training.history)
     return {
         **{name: int(getattr(training, name)) for name in COUNTS},
-        "seconds": stored_real(training.seconds),
-        "log_likelihood": stored_real(training.log_likelihood),
-        "checks": plain(training.checks, "training.checks"),
+        "seconds": float_to_json(training.seconds),
+        "log_likelihood": float_to_json(training.log_likelihood),
+        "checks": to_json_value(training.checks, "training.checks"),
         "warnings": list(training.warnings),
         "history_types": types,
         "history": records,
@@ -243,8 +248,8 @@ def _describe_training(training: TrainingSummary) -> dict[str, Any]:
 def _training(stored: Mapping[str, Any]) -> TrainingSummary:
     return TrainingSummary(
         **{name: get(stored, name, int) for name in COUNTS},
-        seconds=real(stored["seconds"]),
-        log_likelihood=real(stored["log_likelihood"]),
+        seconds=float_from_json(stored["seconds"]),
+        log_likelihood=float_from_json(stored["log_likelihood"]),
         history=read_history(get(stored, "history_types", dict), get(stored, "history", list)),
         checks=get(stored, "checks", dict),
         warnings=texts(stored, "warnings"),
@@ -254,20 +259,21 @@ def _training(stored: Mapping[str, Any]) -> TrainingSummary:
 def _describe_posterior(posterior: ParameterPosterior) -> dict[str, Any]:
     k = posterior.pareto_k
     return {
-        "pareto_k": None if k is None else stored_real(k),
-        "gradient": stored_real(posterior.gradient),
+        "pareto_k": None if k is None else float_to_json(k),
+        "gradient": float_to_json(posterior.gradient),
         "hyperparameters": {name: float(v) for name, v in posterior.hyperparameters.items()},
     }
 
 
-def _posterior(note: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> ParameterPosterior:
-    stored = get(note, "posterior", dict)
+def _posterior(metadata: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> ParameterPosterior:
+    stored = get(metadata, "posterior", dict)
     k = stored["pareto_k"]
     return ParameterPosterior(
         **arrays,
-        pareto_k=None if k is None else real(k),
-        gradient=real(stored["gradient"]),
+        pareto_k=None if k is None else float_from_json(k),
+        gradient=float_from_json(stored["gradient"]),
         hyperparameters={
-            name: real(value) for name, value in dict(stored.get("hyperparameters", {})).items()
+            name: float_from_json(value)
+            for name, value in dict(stored.get("hyperparameters", {})).items()
         },
     )

@@ -1,6 +1,6 @@
-"""What training learns, as plain arrays, and how sure a model is of it. No jax.
+"""Trained parameters as plain arrays, their posterior, and draws from it. No jax.
 
-Both kinds answer the same questions, so that nothing else needs to know which one a model has.
+Points and Betas have the same methods, so that other modules need not distinguish them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,25 +18,26 @@ if TYPE_CHECKING:
     from epiclick.fitted.state import FittedModel
 
 START_CONFIDENCE = 0.1
-"""First raw confidence: |x| + 1 has no gradient at 0; so nu starts near 1, as in the paper."""
+"""Initial raw confidence: away from 0, where |x| + 1 has no gradient, and nu near 1 as in the
+paper."""
 
 
 class PointLookup(NamedTuple):
-    """Parameters of the click model, (contexts,): for the PBM position bias in logits.
+    """Point estimates of the click model's parameters, (contexts,): for the PBM, bias in logits.
 
-    That of the anchor is not used.
+    The anchor's is not used.
     """
 
     logit: Any
 
     @property
     def is_point(self) -> bool:
-        """Whether there is no more than one value for each context."""
+        """Whether parameters are points, not Betas."""
         return True
 
     @property
     def points(self) -> "PointLookup":
-        """Itself."""
+        """The lookup itself."""
         return self
 
     def betas(self, xp: ModuleType) -> tuple[Any, Any] | None:
@@ -48,28 +49,28 @@ class PointLookup(NamedTuple):
         return clicks.emission(self.logit, anchor, xp)
 
     def drawn(self, rng: np.random.Generator, count: int) -> Sequence["PointLookup"]:
-        """Itself alone: there is nothing to draw."""
+        """The lookup itself: there is nothing to draw."""
         return [self]
 
     def with_confidence(self, change: Callable[[Any], Any]) -> "PointLookup":
-        """Itself: points have no confidence to change."""
+        """The lookup itself: points have no confidence."""
         return self
 
 
 class BetaLookup(NamedTuple):
-    """Parameters of one Beta per context: mean in logits and raw confidence, (contexts,) each."""
+    """One Beta per context: mean in logits and raw confidence, (contexts,) each."""
 
     mean_logit: Any
     confidence: Any
 
     @property
     def is_point(self) -> bool:
-        """Whether there is no more than one value for each context."""
+        """Whether parameters are points, not Betas."""
         return False
 
     @property
     def points(self) -> PointLookup:
-        """TypeError: what asks for points must not be given Betas."""
+        """TypeError: code that needs points cannot use Betas."""
         raise TypeError("Betas of the click model's parameters where points are needed")
 
     def betas(self, xp: ModuleType) -> tuple[Any, Any] | None:
@@ -82,8 +83,8 @@ class BetaLookup(NamedTuple):
         return Emission(alpha / (alpha + beta), beta / (alpha + beta))
 
     def drawn(self, rng: np.random.Generator, count: int) -> Sequence[PointLookup]:
-        """Draws from the Betas, independent of each other."""
-        from epiclick.beta import Beta  # whose scipy models of points need not load
+        """Independent draws from the Betas."""
+        from epiclick.beta import Beta  # loading models of points must not need its scipy
 
         alpha, beta = betas_of(self.mean_logit, self.confidence, np, smooth=False)
         log_theta, log_rest = Beta(alpha, beta).sample_logs(rng, count)
@@ -99,19 +100,12 @@ LOOKUPS: tuple[type[Lookup], ...] = (PointLookup, BetaLookup)
 
 
 def init_betas(contexts: int) -> BetaLookup:
-    """Betas of mean 1/2 and confidence near 1, as the paper starts."""
+    """Initial Betas, as in the paper: mean 1/2 and confidence near 1."""
     return BetaLookup(np.zeros(contexts), np.full(contexts, START_CONFIDENCE))
 
 
-def position_betas(lookup: Lookup, xp: ModuleType) -> tuple[Any, Any]:
-    """alpha and beta, each (contexts,) float64, of a lookup that has Betas."""
-    betas = lookup.betas(xp)
-    assert betas is not None
-    return betas
-
-
 class Parameters(NamedTuple):
-    """Relevance network and position lookup; a pytree for jax, numpy arrays when stored."""
+    """Relevance network and click model's lookup; a pytree for jax, numpy arrays when stored."""
 
     layers: Layers
     position: Lookup
@@ -122,14 +116,21 @@ class Parameters(NamedTuple):
         return self.position.is_point
 
 
+def position_betas(lookup: Lookup, xp: ModuleType) -> tuple[Any, Any]:
+    """alpha and beta, each (contexts,) float64, of a lookup that has Betas."""
+    betas = lookup.betas(xp)
+    assert betas is not None
+    return betas
+
+
 LOOKUP_OF: Mapping[str, type[Lookup]] = {
     f"position.{name}": lookup for lookup in LOOKUPS for name in lookup._fields
 }
-"""The lookup that an array in a file belongs to."""
+"""The class of lookup that an array in a file belongs to."""
 
 
 def to_arrays(parameters: Parameters) -> dict[str, np.ndarray]:
-    """The parameters under names that a file can hold."""
+    """The parameters' arrays under the names they have in files."""
     arrays = {
         f"relevance.{i}.{name}": np.asarray(value)
         for i, layer in enumerate(parameters.layers)
@@ -140,7 +141,7 @@ def to_arrays(parameters: Parameters) -> dict[str, np.ndarray]:
 
 
 def from_arrays(arrays: dict[str, np.ndarray]) -> Parameters:
-    """The parameters that `to_arrays` named; KeyError where one is missing."""
+    """The inverse of `to_arrays`; KeyError where an array is missing."""
     depth = sum(name.startswith("relevance.") for name in arrays) // 2
     layers = tuple(
         (arrays[f"relevance.{i}.weight"], arrays[f"relevance.{i}.bias"]) for i in range(depth)
@@ -151,36 +152,33 @@ def from_arrays(arrays: dict[str, np.ndarray]) -> Parameters:
 
 
 DRAWS = 16
-"""Parameters drawn to average answers over; in pairs mirrored at the mode, so means stay put."""
-
+"""Draws of the parameters that predictions are averaged over; antithetic, to preserve means."""
 
 RIDGE = 1e-9
 
-
 POSTERIOR_ARRAYS = ("mean", "bayes", "robust")
-"""The arrays that every `ParameterPosterior` has, as they are stored."""
+"""Names of the arrays that every `ParameterPosterior` has."""
 
 
 @dataclass(frozen=True, eq=False)
 class ParameterPosterior:
-    """What clicks tell of position bias and the network's last layer, the body being fixed.
+    """Posterior of the click model's parameters and the network's last layer, given its body.
 
-    The vector of parameters holds the free parameters of the click model (for the PBM the logits of
-    position bias of all contexts but the anchor), then the last layer's weights (row by row) and
+    The vector of parameters contains the free parameters of the click model (for the PBM the logits
+    of position bias of all contexts but the anchor), then the last layer's weights (row by row) and
     biases.
 
     Attributes:
         mean: (size,) expected parameters, those the model predicts with.
         bayes: (size, size) covariance if clicks follow the model, from the curvature at the mode.
-        robust: (size, size) covariance from the differences between queries, whether they do or
-            not.
-        pareto_k: shape of the tail of the importance weights of position bias drawn from the
-            Gaussian; above 0.7 it is no good description of the posterior. None where nothing was
-            drawn.
-        gradient: how steep the log density is where its mode was found, as standard deviations that
-            the mode is still away.
-        samples: (samples, size) draws of the posterior by Markov chains, if they were asked for.
-        hyperparameters: of the click model's prior, as they were learned; none where it has none.
+        robust: (size, size) covariance from the differences between queries, valid even if clicks
+            do not follow the model.
+        pareto_k: Pareto shape of the importance weights of position bias drawn from the Gaussian;
+            above 0.7 the Gaussian is a poor approximation. None if nothing was drawn.
+        gradient: gradient of the log density at the reported mode, as its distance from the true
+            mode in standard deviations.
+        samples: (samples, size) draws of the posterior by Markov chains, if requested.
+        hyperparameters: learned hyperparameters of the click model's prior; empty if it has none.
     """
 
     mean: np.ndarray
@@ -192,12 +190,12 @@ class ParameterPosterior:
     hyperparameters: Mapping[str, float] = field(default_factory=dict)
 
     def samples_of(self, covariance: str) -> np.ndarray | None:
-        """The draws by Markov chains, which take clicks to follow the model, as "bayes" does."""
+        """The draws by Markov chains, which assume that clicks follow the model, like "bayes"."""
         return self.samples if covariance == "bayes" else None
 
 
 def to_vector(parameters: Parameters, clicks: ClickModel, anchor: int | None) -> np.ndarray:
-    """Position bias and last layer as one vector of float64; see `ParameterPosterior`."""
+    """Free parameters and last layer as a float64 vector; see `ParameterPosterior`."""
     logit = np.asarray(parameters.position.points.logit, np.float64)
     weight, bias = (np.asarray(part, np.float64) for part in parameters.layers[-1])
     return np.concatenate([logit[clicks.free(len(logit), anchor)], weight.ravel(), bias])
@@ -206,7 +204,7 @@ def to_vector(parameters: Parameters, clicks: ClickModel, anchor: int | None) ->
 def from_vector(
     parameters: Parameters, clicks: ClickModel, anchor: int | None, vector: np.ndarray
 ) -> Parameters:
-    """The parameters with position bias and last layer replaced by those of the vector."""
+    """The parameters with those in the vector replaced; the inverse of `to_vector`."""
     logit = np.array(parameters.position.points.logit, np.float64)
     free = clicks.free(len(logit), anchor)
     logit[free] = vector[: len(free)]
@@ -219,8 +217,8 @@ def mirrored_draws(
     mode: np.ndarray, covariance: np.ndarray, count: int, rng: np.random.Generator
 ) -> np.ndarray:
     """(count, size) draws of a Gaussian, the second half mirroring the first at the mode."""
-    # unlike eigenvectors, a triangular factor hardly moves when the covariance hardly does; where a
-    # direction is certain, or was rounded to be, a little is added
+    # unlike eigenvectors, a Cholesky factor is stable under small changes of the covariance; the
+    # ridge admits directions without variance
     factor = np.linalg.cholesky(covariance + np.diag(RIDGE * (np.diag(covariance) + RIDGE)))
     moved = rng.standard_normal((-(-count // 2), len(mode))) @ factor.T
     return mode + np.concatenate([moved, -moved])[:count]
@@ -229,17 +227,17 @@ def mirrored_draws(
 def parameter_draws(
     fitted: "FittedModel", count: int = DRAWS, *, kind: str = "robust", seed: int = 0
 ) -> Sequence[Parameters]:
-    """Parameters that answers are averaged over; position bias is a point in all but members.
+    """Parameters that predictions are averaged over; only members can have Betas of position bias.
 
     The members of an ensemble, whatever `count`; or draws from the posterior; or, where position
-    bias is a Beta, draws from it; else the parameters themselves. Networks that share their body
-    share its very arrays.
+    bias is a Beta, draws from it; else the parameters themselves. Networks with the same body share
+    its arrays, not copies.
 
     Args:
         fitted: the model.
         count: number of draws.
-        kind: "robust" or "bayes": which covariance of the posterior.
-        seed: of the draws, so that all answers of a model rest on the same ones.
+        kind: covariance of the posterior, "robust" or "bayes".
+        seed: of the draws; fixed, so that all predictions of a model use the same ones.
     """
     if fitted.members:
         return fitted.members
@@ -258,5 +256,5 @@ def parameter_draws(
 
 
 def without_uncertainty(fitted: "FittedModel") -> "FittedModel":
-    """The model as if its parameters were known."""
+    """The model with its parameters taken as known."""
     return replace(fitted, posterior=None, members=())

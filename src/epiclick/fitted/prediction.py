@@ -19,7 +19,7 @@ from epiclick.relevance.network import Layers, given_to_last
 
 
 def networks_of(draws: Sequence[Parameters]) -> list[Layers]:
-    """The draws' networks, in their order; only one where all draws have the same."""
+    """The networks of the draws, in order; only one if all draws share it."""
     first = draws[0].layers
     if all(draw.layers is first for draw in draws):
         return [first]
@@ -29,16 +29,16 @@ def networks_of(draws: Sequence[Parameters]) -> list[Layers]:
 def relevance_by(
     fitted: FittedModel, networks: Sequence[Layers], x: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """alpha and beta by every network, (networks, pairs) each, of inputs (pairs, features).
+    """alpha and beta under every network, (networks, pairs) each, for inputs (pairs, features).
 
-    A pointwise model gives relevance and 1 - relevance.
+    For a pointwise model, relevance and 1 - relevance.
     """
     raw = _outputs(networks, x)
     return fitted.relevance_head.of_outputs(raw, np, smooth=fitted.parameters.smooth)
 
 
 def _outputs(networks: Sequence[Layers], x: np.ndarray) -> np.ndarray:
-    """(networks, pairs, outputs) float64; a body that networks share is run once."""
+    """(networks, pairs, outputs) float64; a body that networks share is evaluated once."""
     groups: dict[tuple[int, ...], list[int]] = {}
     for i, layers in enumerate(networks):
         body = tuple(id(array) for layer in layers[:-1] for array in layer)
@@ -58,12 +58,12 @@ def _outputs(networks: Sequence[Layers], x: np.ndarray) -> np.ndarray:
 def bias_by(
     fitted: FittedModel, draws: Sequence[Parameters], index: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Bias and 1 minus it by every draw, (draws, contexts) each.
+    """Bias and 1 minus it under every draw, (draws, contexts) each.
 
     Args:
         fitted: the model.
         draws: of its parameters.
-        index: (contexts,) of the model's contexts; -1 takes the mean of those it knows.
+        index: (contexts,) indices of the model's contexts; -1 for the mean of all of them.
     """
     theta, rest = (np.empty((len(draws), len(index))) for _ in range(2))
     for j, draw in enumerate(draws):
@@ -73,7 +73,7 @@ def bias_by(
     return theta, rest
 
 
-CHUNK = 131_072  # pairs at once
+CHUNK = 131_072  # pairs processed at once
 
 
 def bias_betas(fitted: FittedModel) -> Beta | None:
@@ -89,7 +89,7 @@ def mean_bias(fitted: FittedModel) -> tuple[np.ndarray, np.ndarray]:
 
 
 def contexts_of(fitted: FittedModel, contexts: pa.Table, *, warn: bool = True) -> np.ndarray:
-    """Index of each context among the model's; -1 for unknown ones, named in a warning."""
+    """Index of each context among the model's; -1 for unknown ones, with a warning."""
     index = _located(fitted, contexts, fitted.contexts)
     if warn and np.any(index < 0):
         rows = contexts.take(np.flatnonzero(index < 0)).to_pylist()
@@ -117,7 +117,8 @@ def _located(fitted: FittedModel, contexts: pa.Table, known: pa.Table) -> np.nda
         how += f" --click-model {fitted.options.click_model}" if history else ""
         raise InputError(
             f"the model knows contexts by {', '.join(names)}, but the log was counted by "
-            f"{', '.join(contexts.column_names)}; count it with {how}"
+            f"{', '.join(contexts.column_names)}; count it with {how}",
+            code="context-mismatch",
         )
     return locate_rows(
         {name: contexts[name] for name in names}, {name: known[name] for name in names}
@@ -125,7 +126,7 @@ def _located(fitted: FittedModel, contexts: pa.Table, known: pa.Table) -> np.nda
 
 
 def bias_at(fitted: FittedModel, contexts: pa.Table) -> tuple[np.ndarray, np.ndarray]:
-    """Expected bias and 1 minus it in each of the given contexts, (contexts,) each."""
+    """Expected bias and 1 minus it in each context of a table, (contexts,) each."""
     theta, rest = mean_bias(fitted)
     index = contexts_of(fitted, contexts)
     unknown = index < 0
@@ -137,13 +138,13 @@ def bias_at(fitted: FittedModel, contexts: pa.Table) -> tuple[np.ndarray, np.nda
 def draw_bias(
     fitted: FittedModel, contexts: pa.Table, samples: int, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Biases drawn from the model and 1 minus them, (samples, contexts); one if it has no Betas."""
+    """Draws of bias and 1 minus it, (samples, contexts) each; one sample if bias is a point."""
     betas = bias_betas(fitted)
     if betas is None:
         theta, rest = bias_at(fitted, contexts)
         return theta[None], rest[None]
     logs = betas.sample_logs(np.random.default_rng(seed), samples)
-    # a bias of 0 would have no logarithm
+    # the logarithm of a bias must be finite
     drawn = (np.exp(np.maximum(part, -700.0)) for part in logs)
     index = contexts_of(fitted, contexts, warn=False)
     theta, rest = (
@@ -153,7 +154,7 @@ def draw_bias(
 
 
 def columns_of(fitted: FittedModel, features: FeatureTable) -> np.ndarray | None:
-    """Columns of the features in the model's order; None if they are in it already."""
+    """Indices of the feature columns in the model's order; None if they are in that order."""
     assert fitted.features is not None
     wanted, given = fitted.features.names, features.names
     if given == wanted:
@@ -163,12 +164,13 @@ def columns_of(fitted: FittedModel, features: FeatureTable) -> np.ndarray | None
     if missing:
         shown = [f"'{name}'{did_you_mean(name, extra)}" for name in missing[:3]]
         problem = Problem(
-            f"the model was trained on {len(wanted)} features, and of these are missing",
+            f"the model was trained on {len(wanted)} features, some of which are missing",
             len(missing),
             "feature",
             shown,
             f"The table has {len(given)} features. Give those the model was trained on, under the "
             "same names.",
+            code="features-missing",
         )
         raise InputError.of("features", [problem])
     if extra:
@@ -185,9 +187,9 @@ def columns_of(fitted: FittedModel, features: FeatureTable) -> np.ndarray | None
 def relevance_of_rows(
     fitted: FittedModel, networks: Sequence[Layers], features: FeatureTable, rows: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """alpha and beta by every network, (networks, rows) each, of chunk after chunk of feature rows.
+    """alpha and beta under every network, (networks, rows) each, chunk by chunk of feature rows.
 
-    A pointwise model gives relevance and 1 - relevance.
+    For a pointwise model, relevance and 1 - relevance.
     """
     assert fitted.features is not None
     columns = columns_of(fitted, features)
@@ -198,7 +200,7 @@ def relevance_of_rows(
 
 
 def relevance_of(fitted: FittedModel, counts: ClickCounts) -> tuple[np.ndarray, np.ndarray]:
-    """alpha and beta of the pairs of counts by the model's own parameters, (pairs,) each."""
+    """alpha and beta of the pairs of counts under the model's own parameters, (pairs,) each."""
     alpha, beta = relevance_of_pairs(fitted, [fitted.parameters.layers], counts)
     return alpha[0], beta[0]
 
@@ -206,9 +208,9 @@ def relevance_of(fitted: FittedModel, counts: ClickCounts) -> tuple[np.ndarray, 
 def relevance_of_pairs(
     fitted: FittedModel, networks: Sequence[Layers], counts: ClickCounts
 ) -> tuple[np.ndarray, np.ndarray]:
-    """alpha and beta of pairs before their own clicks by every network, (networks, pairs) each.
+    """alpha and beta of pairs before their own clicks under every network, (networks, pairs) each.
 
-    A pointwise model gives relevance and 1 - relevance. A model without features judges by where
+    For a pointwise model, relevance and 1 - relevance. A model without features predicts from where
     the pairs were shown.
     """
     if fitted.features is None:
@@ -216,7 +218,8 @@ def relevance_of_pairs(
     if counts.features is None or counts.feature_row is None:
         raise InputError(
             "the model was trained with features, and the log comes without; give them with "
-            "--features (in Python: read_log(..., features=...))"
+            "--features (in Python: read_log(..., features=...))",
+            code="features-needed",
         )
     parts = list(relevance_of_rows(fitted, networks, counts.features, counts.feature_row))
     if not parts:
@@ -240,20 +243,21 @@ def _relevance_by_exposure(
 
 
 def relevance_before(fitted: FittedModel, counts: ClickCounts) -> tuple[np.ndarray, np.ndarray]:
-    """alpha and beta of the pairs of counts, given the clicks of training only, (pairs,) each.
+    """alpha and beta of the pairs of counts, given only the clicks of training, (pairs,) each.
 
-    A model without features knows the pairs of its log by their clicks there, and all others alike.
+    In a model without features, pairs of its training log have the posterior given their clicks
+    there; all others have the prior.
     """
-    one, other = relevance_of(fitted, counts)
+    first, second = relevance_of(fitted, counts)
     if fitted.items is not None:
         row = _known_items(fitted.items, counts)
-        one = np.where(row >= 0, fitted.items.alpha[row], one)
-        other = np.where(row >= 0, fitted.items.beta[row], other)
-    return one, other
+        first = np.where(row >= 0, fitted.items.alpha[row], first)
+        second = np.where(row >= 0, fitted.items.beta[row], second)
+    return first, second
 
 
 def _known_items(items: Items, counts: ClickCounts) -> np.ndarray:
-    """(pairs,) row of each pair among the items of the training log, -1 for others."""
+    """(pairs,) row of each pair among the items of the training log; -1 for unknown pairs."""
     return locate_rows(
         {"query_id": counts.query_id, "doc_id": counts.doc_id},
         {"query_id": items.query_id, "doc_id": items.doc_id},
@@ -263,8 +267,8 @@ def _known_items(items: Items, counts: ClickCounts) -> np.ndarray:
 def click_probabilities(fitted: FittedModel, counts: ClickCounts) -> np.ndarray:
     """Probability of a click at each entry of the counts, E[theta zeta]; (entries,).
 
-    Over draws of the parameters jointly, as what raises theta in them lowers zeta. For items known
-    by their clicks in training it is E[theta] E[zeta].
+    Averaged over joint draws of the parameters, in which theta and zeta are negatively correlated.
+    For items known by their clicks in training it is E[theta] E[zeta].
     """
     draws = parameter_draws(fitted)
     networks = networks_of(draws)
@@ -289,7 +293,7 @@ def click_probabilities(fitted: FittedModel, counts: ClickCounts) -> np.ndarray:
 
 
 def chunks_of(counts: ClickCounts, size: int) -> Iterator[tuple[int, int, ClickCounts]]:
-    """The counts some pairs at a time, each with where its entries begin and end."""
+    """The counts in chunks of `size` pairs, each with the first and last index of its entries."""
     for first in range(0, max(len(counts), 1), size):
         last = min(first + size, len(counts))
         start, stop = (int(i) for i in np.searchsorted(counts.pair, [first, last]))

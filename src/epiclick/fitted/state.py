@@ -1,4 +1,4 @@
-"""Names of the kinds of models, and of the ways in which they can be unsure."""
+"""The contents of a fitted model, and the names of model classes, heads and interval kinds."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,27 +9,27 @@ import pandas as pd
 import pyarrow as pa
 
 from epiclick.click_models.click_model import ClickModel, given_contexts
-from epiclick.click_models.registry import CLICK_MODELS, HOMES
+from epiclick.click_models.registry import CLICK_MODELS, REGISTRY
 from epiclick.data.features import FeatureScaler
 from epiclick.data.schema import LogOptions
 from epiclick.fitted.parameters import ParameterPosterior, Parameters
 from epiclick.relevance.heads import HEADS, ID_BETA, NETWORK_BETA, POINT, RelevanceHead
 
 HEADS_OF: Mapping[str, tuple[str, ...]] = {
-    **{home.public: (NETWORK_BETA.name, ID_BETA.name) for home in HOMES.values()},
+    **{entry.public: (NETWORK_BETA.name, ID_BETA.name) for entry in REGISTRY.values()},
     "PointwisePBM": (POINT.name,),
 }
-"""Relevance heads that a class has: with features, and without where it can do without."""
+"""Relevance heads of each class: with features, and without if it supports that."""
 
 BiasKind = Literal["robust", "bayes", "evidential"]
-"""Intervals of position bias; see `bias_table.position_bias_table`."""
+"""Kinds of intervals of position bias; see `fitted.tables.click_table`."""
 
 ThetaPosterior = Literal["laplace", "nuts"]
-"""How the posterior of position bias and last layer is found after a `marginal` fit."""
+"""Method for the posterior of position bias and last layer after a `marginal` fit."""
 
 
 def head_of(kind: str, *, with_features: bool) -> str:
-    """The relevance head of a class, given features or not; "" for an unknown class."""
+    """The relevance head of a class, with or without features; "" for an unknown class."""
     heads = HEADS_OF.get(kind, ("",))
     return heads[0] if with_features else heads[-1]
 
@@ -49,11 +49,11 @@ class FeatureSpec:
 
 @dataclass(frozen=True, eq=False)
 class QuerySets:
-    """Queries the fit has seen, so that later scores can be labelled.
+    """Queries that a fit used, to tell later whether an evaluation is out of sample.
 
     Attributes:
-        train: distinct query ids that were learned from, ascending.
-        held_out: distinct query ids used for early stopping only, ascending.
+        train: distinct query ids of the training pairs, ascending.
+        held_out: distinct query ids used only for early stopping, ascending.
     """
 
     train: pa.Array
@@ -61,20 +61,20 @@ class QuerySets:
 
 
 ITEM_NUMBERS = ("alpha", "beta", "low", "high")
-"""The numbers of `Items`, as they are stored."""
+"""Names of the numeric columns of `Items`."""
 
 
 @dataclass(frozen=True, eq=False)
 class Items:
     """Relevance of the pairs of the training log given their own clicks, in (query, doc) order.
 
-    Kept by models without features, whose network says the same of every pair.
+    Stored for models without features, which cannot tell pairs apart otherwise.
 
     Attributes:
         query_id: (pairs,) int64 or string.
         doc_id: (pairs,) int64 or string.
-        alpha: (pairs,) of the Beta with the posterior's mean and variance.
-        beta: (pairs,) likewise.
+        alpha: (pairs,) alpha of the Beta with the posterior's mean and variance.
+        beta: (pairs,) beta of the same.
         low: (pairs,) lower end of the posterior's central interval.
         high: (pairs,) upper end.
     """
@@ -89,20 +89,20 @@ class Items:
 
 @dataclass(frozen=True, eq=False)
 class TrainingSummary:
-    """How a fit came about.
+    """Summary of a training run.
 
     Attributes:
-        pairs: pairs learned from.
+        pairs: number of training pairs.
         displays: their displays.
         clicks: their clicks.
         epochs: epochs trained.
-        best_epoch: the one whose parameters were kept.
-        seconds: time it took.
+        best_epoch: the epoch whose parameters were kept.
+        seconds: duration of the training.
         log_likelihood: per display, of the held-out pairs, or of the training pairs without any.
         history: one row per epoch: epoch, log_likelihood, validation, zero_gradients, seconds, and
-            of an ensemble members_log_likelihood, members_validation, the means over its members.
-        checks: what the checks of data and fit found: `chi2_per_df`, `identifiability`, ...
-        warnings: what the user should know, in words.
+            for an ensemble members_log_likelihood, members_validation, the means over its members.
+        checks: results of the checks of data and fit: `chi2_per_df`, `identifiability`, ...
+        warnings: messages for the user.
     """
 
     pairs: int
@@ -119,24 +119,24 @@ class TrainingSummary:
 
 @dataclass(frozen=True, eq=False)
 class FittedModel:
-    """A fitted position-based model.
+    """A fitted click model.
 
     Attributes:
-        kind: name of the class that was fitted, "EpistemicPBM" or "PointwisePBM"; what it means is
-            said by `head` and `click_model`.
+        kind: name of the public class, such as "EpistemicPBM"; `head` and `click_model` define its
+            behaviour.
         head: name of the relevance head, a key of `HEADS`.
         settings: its constructor's parameters; JSON-able values only.
-        parameters: network and position lookup, numpy arrays.
+        parameters: network and click model's lookup, numpy arrays.
         anchor: index of the context whose bias is 1, None for a free scale.
         contexts: (contexts, columns) table of the contexts that have a bias.
-        features: what the network takes; None for a model without features.
+        features: names and scaling of the network's inputs; None for a model without features.
         options: how the training log was read.
-        queries: whose clicks were used.
+        queries: queries used for training and validation.
         items: relevance of the training pairs, for models without features.
-        training: how the fit came about.
-        posterior: how sure the fit is of position bias and the network's last layer; None for the
-            paper's estimators and for pointwise models.
-        members: an ensemble, each trained on a bootstrap of the queries; none unless asked for.
+        training: summary of the training run.
+        posterior: posterior of the click model's parameters and the network's last layer; None for
+            the paper's estimators and for pointwise models.
+        members: networks of an ensemble; empty without one.
         click_model: name of the click model, a key of `CLICK_MODELS`.
     """
 
@@ -157,20 +157,20 @@ class FittedModel:
 
     @property
     def relevance_head(self) -> RelevanceHead:
-        """How relevance follows from the network's outputs."""
+        """The relevance head."""
         return HEADS[self.head]
 
     @property
     def clicks(self) -> ClickModel:
-        """What decides whether a user looks and clicks."""
+        """The click model."""
         return CLICK_MODELS[self.click_model]
 
 
 def history_of(fitted: FittedModel) -> tuple[str, ...]:
-    """The context columns of a model that are outcomes of the page, such as its last click."""
+    """The context columns of a model that are outcomes of the page, such as the last click."""
     return fitted.clicks.history
 
 
 def given_of(fitted: FittedModel) -> tuple[pa.Table, np.ndarray]:
-    """The given contexts of a model, in order, and (contexts,) which of them each context has."""
+    """The given contexts of a model, in order, and the index of each context's own, (contexts,)."""
     return given_contexts(fitted.contexts, history_of(fitted))

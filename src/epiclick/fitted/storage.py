@@ -1,4 +1,4 @@
-"""A fitted model as a folder: model.json holds its metadata, safetensors files its arrays.
+"""A fitted model as a folder: model.json for its metadata, safetensors files for its arrays.
 
 Reading executes nothing and opens only the files that a model may have.
 """
@@ -30,9 +30,9 @@ from epiclick.errors import InputError
 from epiclick.fitted.metadata import describe, rebuild, upgraded
 from epiclick.fitted.parameters import POSTERIOR_ARRAYS, Parameters, from_arrays, to_arrays
 from epiclick.fitted.state import ITEM_NUMBERS, FittedModel, Items, QuerySets
-from epiclick.fitted.validation import check_sound
+from epiclick.fitted.validation import validate
 
-MEND = (
+REMEDY = (
     "Copy the whole folder again from where it was written, or remove it, then fit and save the "
     "model again."
 )
@@ -40,86 +40,93 @@ MEND = (
 
 def reading(path: Path) -> AbstractContextManager[None]:
     """Report which file of a model cannot be read."""
-    return checksums.reading(path, MEND)
+    return checksums.reading(path, REMEDY)
 
 
 FORMAT = "epiclick model"
 SCHEMA_VERSION = 3
-"""Version 1 had neither a posterior nor members; of it, what means the same today is read.
-Up to version 2 all were position-based models, whose head follows from the class."""
+"""Version 1 had neither a posterior nor members; it is read where its numbers mean the same today.
+Up to version 2 all models were position-based, with a head that follows from the class."""
 
-NOTE = "model.json"
+METADATA = "model.json"
 WEIGHTS, QUERIES, ITEMS, POSTERIOR, MEMBERS = (
     f"{name}.safetensors" for name in ("weights", "queries", "items", "posterior", "members")
 )
 NEEDED, OPTIONAL = {WEIGHTS, QUERIES}, {ITEMS, POSTERIOR, MEMBERS}
-MODEL = FolderKind("model", NOTE, FORMAT)
+MODEL = FolderKind("model", METADATA, FORMAT)
 
 GIVE = "Give the folder that save or `epiclick fit --out` wrote."
 
 
-def sealed(note: Mapping[str, Any], contents: Mapping[str, bytes]) -> bytes:
-    """What model.json holds: the note, and what is to be known of the files beside it."""
+def metadata_json(metadata: Mapping[str, Any], contents: Mapping[str, bytes]) -> bytes:
+    """The content of model.json: the metadata, and the sizes and checksums of the other files."""
     return to_json(
         {
             "format": FORMAT,
             "schema_version": SCHEMA_VERSION,
             "epiclick_version": version("epiclick"),
-            **note,
+            **metadata,
             "files": listed(contents),
         }
     )
 
 
-def read_note(folder: Path) -> dict[str, Any]:
-    """What model.json says, of any version; InputError if there is none or it is not ours."""
-    path = folder / NOTE
-    if not folder.exists():
-        raise InputError(f"there is no model {folder}{did_you_mean_path(folder)}. {GIVE}")
-    if not folder.is_dir():
-        raise InputError(f"{folder} is a file, and a model is a folder. {GIVE}")
-    if not path.is_file():
-        raise InputError(f"{folder} is not a model: it has no {NOTE}. {GIVE}")
-    with reading(path):
-        note = from_json(path.read_bytes())
-    if not isinstance(note, dict) or note.get("format") != FORMAT:
-        raise InputError(f"{folder} is not a model of epiclick: {path} says otherwise. {GIVE}")
-    return note
-
-
-def read_sealed_note(folder: Path) -> dict[str, Any]:
-    """The same, of a version that this release reads and as it was written."""
-    note = read_note(folder)
-    _check_version(note, folder)
-    with reading(folder / NOTE):
-        check_record(note)
-        # no others, such as one in another folder
-        names = get(note, "files", dict)
+def read_metadata(folder: Path) -> dict[str, Any]:
+    """Metadata in model.json, of a supported version and unchanged since it was written."""
+    metadata = _read_any_metadata(folder)
+    _check_version(metadata, folder)
+    with reading(folder / METADATA):
+        check_record(metadata)
+        # only these files may be opened, none in another folder
+        names = get(metadata, "files", dict)
         if set(names) - OPTIONAL != NEEDED:
             raise ValueError(f"it lists the files {', '.join(names) or 'none'}"[:200])
         for name in names:
-            stated(note, name)
-    return note
+            stated(metadata, name)
+    return metadata
 
 
-def read_file(folder: Path, note: Mapping[str, Any], name: str) -> bytes:
-    """A file that the note lists, as it was written."""
+def _read_any_metadata(folder: Path) -> dict[str, Any]:
+    """Metadata in model.json, of any version; InputError if there is no model in the folder."""
+    path = folder / METADATA
+    if not folder.exists():
+        message = f"there is no model {folder}{did_you_mean_path(folder)}. {GIVE}"
+        raise InputError(message, code="file-missing")
+    if not folder.is_dir():
+        raise InputError(f"{folder} is a file, and a model is a folder. {GIVE}", code="not-a-model")
+    if not path.is_file():
+        raise InputError(
+            f"{folder} is not a model: it has no {METADATA}. {GIVE}", code="not-a-model"
+        )
+    with reading(path):
+        metadata = from_json(path.read_bytes())
+    if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
+        raise InputError(
+            f"{folder} is not a model of epiclick: {path} has another format. {GIVE}",
+            code="not-a-model",
+        )
+    return metadata
+
+
+def read_file(folder: Path, metadata: Mapping[str, Any], name: str) -> bytes:
+    """A file that the metadata lists, with its checksum verified."""
     path = folder / name
     if not path.is_file():
-        raise InputError(f"the model {folder} lacks the file {name}. {MEND}")
+        raise InputError(f"the model {folder} lacks the file {name}. {REMEDY}", code="file-missing")
     with reading(path):
-        return read_checked(path, note)
+        return read_checked(path, metadata)
 
 
-def _check_version(note: Mapping[str, Any], folder: Path) -> None:
-    with reading(folder / NOTE):
-        stored = get(note, "schema_version", int)
+def _check_version(metadata: Mapping[str, Any], folder: Path) -> None:
+    with reading(folder / METADATA):
+        stored = get(metadata, "schema_version", int)
         if stored < 1:
             raise ValueError(f"there is no model version {stored}")
     if stored > SCHEMA_VERSION:
         raise InputError(
-            f"the model {folder} was written by epiclick {note.get('epiclick_version')!s:.40}, "
-            f"with model version {stored}; this epiclick reads up to {SCHEMA_VERSION}: upgrade"
+            f"the model {folder} was written by epiclick {metadata.get('epiclick_version')!s:.40}, "
+            f"with model version {stored}; this epiclick reads up to {SCHEMA_VERSION}: upgrade",
+            code="unsupported-version",
         )
 
 
@@ -147,7 +154,7 @@ def pack(fitted: FittedModel) -> dict[str, bytes]:
 
 
 def unpack_parameters(content: bytes) -> Parameters:
-    """Network and position lookup; raises one of MALFORMED where the file holds others."""
+    """Network and click model's lookup; raises one of MALFORMED if the file has other arrays."""
     return _parameters(load(content))
 
 
@@ -156,7 +163,7 @@ def unpack_members(content: bytes) -> tuple[Parameters, ...]:
     arrays = load(content)
     sizes = {array.shape[:1] for array in arrays.values()}
     if len(sizes) != 1 or sizes & {(), (0,)}:
-        raise ValueError("its arrays are not those of as many members, one or more")
+        raise ValueError("its arrays do not have the same number of members, at least one")
     ((count,),) = sizes
     return tuple(
         _parameters({name: array[i] for name, array in arrays.items()}) for i in range(count)
@@ -176,12 +183,12 @@ def unpack_posterior(content: bytes) -> Arrays:
 def _parameters(arrays: Arrays) -> Parameters:
     parameters = from_arrays(arrays)
     if to_arrays(parameters).keys() != arrays.keys():
-        raise ValueError(f"it holds the arrays {', '.join(sorted(arrays))}")
+        raise ValueError(f"it has the arrays {', '.join(sorted(arrays))}")
     return parameters
 
 
 def unpack_queries(content: bytes) -> QuerySets:
-    """Queries that were learned from and held out; raises as `unpack_parameters` does."""
+    """Queries of training and validation; raises as `unpack_parameters` does."""
     arrays = load(content)
     queries = QuerySets(_unpack_ids("train", arrays), _unpack_ids("held_out", arrays))
     _none_left(arrays)
@@ -198,17 +205,17 @@ def unpack_items(content: bytes) -> Items:
 
 
 def _contiguous(arrays: Arrays) -> Arrays:
-    """Arrays in C order: safetensors writes memory as it lies, whatever the strides say."""
+    """Arrays in C order: safetensors writes raw memory, ignoring strides."""
     return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
 
 
 def _none_left(arrays: Arrays) -> None:
     if arrays:
-        raise ValueError(f"it holds the unknown arrays {', '.join(sorted(arrays))}")
+        raise ValueError(f"it has the unknown arrays {', '.join(sorted(arrays))}")
 
 
 def _pack_ids(name: str, ids: pa.Array) -> Arrays:
-    """Ids as arrays: integers as they are, text as bytes and where each begins."""
+    """Ids as arrays: integers unchanged, text as bytes and offsets."""
     if pa.types.is_integer(ids.type):
         return {name: ids.cast(pa.int64()).to_numpy()}
     ids = ids.cast(pa.large_string())
@@ -221,7 +228,7 @@ def _pack_ids(name: str, ids: pa.Array) -> Arrays:
 
 
 def _unpack_ids(name: str, arrays: Arrays) -> pa.Array:
-    """The ids that `_pack_ids` packed, taken out of the arrays."""
+    """The ids that `_pack_ids` packed, removed from the arrays."""
     if name in arrays:
         _expect(name, arrays[name], np.int64)
         return pa.array(arrays.pop(name))
@@ -247,68 +254,70 @@ Part = TypeVar("Part")
 
 
 def save_model(fitted: FittedModel, path: StrPath) -> None:
-    """Write a model to a folder, whole or not at all; a model that stands there is replaced.
+    """Write a model to a folder, atomically; an existing model there is replaced.
 
-    All comes back as it was, but for lists in `settings` (as tuples), tuples, dates and NaN in
-    `training.checks` (as lists, text and None), a `pareto_k` of NaN (as None), and ids of other
-    integer or text types (as int64 and large_string).
+    `load_model` restores everything, except that lists in `settings` become tuples, tuples, dates
+    and NaN in `training.checks` become lists, text and None, a `pareto_k` of NaN becomes None, and
+    ids of other integer or text types become int64 and large_string.
     """
     check_replaceable(path)
-    check_sound(fitted, "the fitted model", "It is not saved.")
+    validate(fitted, "the fitted model", "It is not saved.")
     contents = pack(fitted)
-    contents[NOTE] = sealed(describe(fitted), contents)
+    contents[METADATA] = metadata_json(describe(fitted), contents)
     with writing.replacing(path, MODEL) as aside:
         for name, content in contents.items():
             (aside / name).write_bytes(content)
 
 
 def load_model(path: StrPath) -> FittedModel:
-    """Read a model back; InputError where it is damaged, foreign or of a later version."""
+    """Read a model; InputError if it is damaged, not a model, or of a later version."""
     folder = Path(path)
     try:
-        note = read_sealed_note(folder)
-        parameters = _read_part(folder, note, WEIGHTS, unpack_parameters)
-        queries = _read_part(folder, note, QUERIES, unpack_queries)
-        items = _read_optional(folder, note, ITEMS, unpack_items)
-        posterior = _read_optional(folder, note, POSTERIOR, unpack_posterior)
-        members = _read_optional(folder, note, MEMBERS, unpack_members) or ()
+        metadata = read_metadata(folder)
+        parameters = _read_part(folder, metadata, WEIGHTS, unpack_parameters)
+        queries = _read_part(folder, metadata, QUERIES, unpack_queries)
+        items = _read_optional(folder, metadata, ITEMS, unpack_items)
+        posterior = _read_optional(folder, metadata, POSTERIOR, unpack_posterior)
+        members = _read_optional(folder, metadata, MEMBERS, unpack_members) or ()
     except (OSError, MemoryError) as error:
         why = getattr(error, "strerror", None) or str(error) or "not enough memory"
         raise InputError(
-            f"the model {folder} cannot be read ({why}). Check its path, permissions and size."
+            f"the model {folder} cannot be read ({why}). Check its path, permissions and size.",
+            code="cannot-read-file",
         ) from error
-    with reading(folder / NOTE):
-        fitted = rebuild(upgraded(note), parameters, queries, items, posterior, members)
-    check_sound(fitted, f"the model {folder}", MEND)
-    _check_confidence(fitted, note["schema_version"], folder)
+    with reading(folder / METADATA):
+        fitted = rebuild(upgraded(metadata), parameters, queries, items, posterior, members)
+    validate(fitted, f"the model {folder}", REMEDY)
+    _check_confidence(fitted, metadata["schema_version"], folder)
     return fitted
 
 
 def check_replaceable(path: StrPath) -> bool:
-    """Refuse a place where more than a model stands; whether one does."""
+    """Whether there is a model at the path; InputError if there is anything else."""
     return writing.check_replaceable(path, MODEL)
 
 
 def _read_part(
-    folder: Path, note: Mapping[str, Any], name: str, unpack: Callable[[bytes], Part]
+    folder: Path, metadata: Mapping[str, Any], name: str, unpack: Callable[[bytes], Part]
 ) -> Part:
-    content = read_file(folder, note, name)
+    content = read_file(folder, metadata, name)
     with reading(folder / name):
         return unpack(content)
 
 
 def _read_optional(
-    folder: Path, note: Mapping[str, Any], name: str, unpack: Callable[[bytes], Part]
+    folder: Path, metadata: Mapping[str, Any], name: str, unpack: Callable[[bytes], Part]
 ) -> Part | None:
-    return _read_part(folder, note, name, unpack) if name in note["files"] else None
+    return _read_part(folder, metadata, name, unpack) if name in metadata["files"] else None
 
 
 def _check_confidence(fitted: FittedModel, version: int, folder: Path) -> None:
-    """Refuse a network whose second output meant another confidence; see `relevance.heads`."""
+    """Reject a network whose second output had another meaning; see `relevance.heads`."""
     points = fitted.parameters.position.is_point
     if version == 1 and points and fitted.relevance_head.has_uncertainty:
         raise InputError(
             f"the model {folder} is of model version 1, in which confidence of relevance was "
-            "another function of the network; its answers would be wrong here. Fit and save it "
-            "again."
+            "another function of the network; its predictions would be wrong here. Fit and save it "
+            "again.",
+            code="unsupported-version",
         )

@@ -1,4 +1,4 @@
-"""A fitted model's answers as tables: position bias, items, and items in order."""
+"""Tables of a fitted model: position bias, relevance of items, and rankings."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -9,10 +9,10 @@ import pandas as pd
 import pyarrow as pa
 from scipy import special, stats
 
-from epiclick.arguments import is_number, shown
+from epiclick.arguments import check_choice, is_number, shown
 from epiclick.beta import Beta
 from epiclick.data.features import FeatureTable
-from epiclick.errors import InputError, did_you_mean
+from epiclick.errors import InputError
 from epiclick.fitted.parameters import (
     Parameters,
     parameter_draws,
@@ -27,21 +27,21 @@ RATIO_DRAWS = 100_000
 AVERAGE_DRAWS = 10_000
 NODES = 64  # Gauss-Hermite
 
-Ends: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+Intervals: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 """mean, low, high, relative_low, relative_high, (contexts,) each."""
 
 
 def click_table(fitted: FittedModel, level: float, kind: BiasKind | None = None) -> pd.DataFrame:
-    """Context columns, mean, low, high, and the same relative to the anchor (or the first).
+    """Context columns, mean, low, high, and the same relative to the anchor (or the first context).
 
     A bias at its bound (see `diagnostics.contraction`) has no interval: its ends are NaN.
 
     Args:
         fitted: the model.
-        level: probability that low to high holds.
-        kind: "robust": from the differences between queries, whatever the clicks do. "bayes": as if
-            clicks followed the model. "evidential": the Betas that the paper's estimators learn.
-            Unless told, the first of these that the model has.
+        level: probability of the intervals.
+        kind: "robust": from the differences between queries, valid even if clicks do not follow the
+            model. "bayes": assumes that they do. "evidential": the Betas that the paper's
+            estimators learn. Default: the first of these that the model has.
     """
     mean, *ends = INTERVALS[_resolve(fitted, kind)](fitted, level)
     low, high, relative_low, relative_high = (_unless_at_bound(fitted, each) for each in ends)
@@ -55,10 +55,9 @@ def click_table(fitted: FittedModel, level: float, kind: BiasKind | None = None)
 def position_bias_table(
     fitted: FittedModel, level: float, kind: BiasKind | None = None
 ) -> pd.DataFrame:
-    """The same by given context: how much an item there is looked at on the pages of the log.
+    """The same by given context: probability of examination on the pages of the log.
 
-    Where that depends on the history of a page, it is averaged over the displays of the training
-    log.
+    Where it depends on the history of a page, it is averaged over the displays of the training log.
     """
     own = click_table(fitted, level, kind)
     if not fitted.clicks.history:
@@ -71,8 +70,7 @@ def position_bias_table(
     share /= share.sum(axis=1, keepdims=True)
     mean, first = share @ own["mean"].to_numpy(), index[fitted.anchor or 0]
     drawn = _draws(fitted, _resolve(fitted, kind)) @ share.T  # (draws, given)
-    nothing = np.full((2, len(mean)), np.nan)
-    ends, relative = nothing, nothing
+    ends = relative = np.full((2, len(mean)), np.nan)
     if len(drawn) > 1:
         ends, relative = (
             np.quantile(each, _tails(level), axis=0) for each in (drawn, drawn / drawn[:, [first]])
@@ -85,7 +83,7 @@ def position_bias_table(
 
 
 def _draws(fitted: FittedModel, kind: BiasKind | None) -> np.ndarray:
-    """(draws, contexts) of the click model's parameters as probabilities; one for a point."""
+    """(draws, contexts) of the click model's probabilities; a single draw for a point estimate."""
     rng = np.random.default_rng(0)
     betas = fitted.parameters.position.betas(np)
     if betas is not None:
@@ -100,34 +98,34 @@ def _draws(fitted: FittedModel, kind: BiasKind | None) -> np.ndarray:
     away = rng.multivariate_normal(
         np.zeros(len(free)), spread[np.ix_(free, free)], AVERAGE_DRAWS, method="eigh"
     )
-    if np.isfinite(freedom):  # of members of an ensemble
+    if np.isfinite(freedom):  # Student's t, between the members of an ensemble
         away *= np.sqrt(freedom / rng.chisquare(freedom, (AVERAGE_DRAWS, 1)))
     logits = np.full((AVERAGE_DRAWS, len(centre)), np.inf)
     logits[:, free] = centre[free] + away
     return special.expit(logits)
 
 
-def _no_intervals(fitted: FittedModel, level: float) -> Ends:
-    """A point of which nothing more is known."""
+def _no_intervals(fitted: FittedModel, level: float) -> Intervals:
+    """A point estimate without intervals."""
     mean = fitted.parameters.position.emission(fitted.clicks, fitted.anchor, np).attractive
-    nothing = np.full(len(mean), np.nan)
-    return mean, nothing, nothing, nothing, nothing
+    nan = np.full(len(mean), np.nan)
+    return mean, nan, nan, nan, nan
 
 
-def _evidential(fitted: FittedModel, level: float) -> Ends:
-    """Of the Betas."""
+def _evidential(fitted: FittedModel, level: float) -> Intervals:
+    """Quantiles of the Betas."""
     betas = Beta(*position_betas(fitted.parameters.position, np))
     log_theta, _ = betas.sample_logs(np.random.default_rng(0), RATIO_DRAWS)
     return betas.mean, *betas.interval(level), *_ratios(fitted, log_theta, level)
 
 
-def _robust(fitted: FittedModel, level: float) -> Ends:
-    """Of a Gaussian, or Student's t between the members of an ensemble."""
+def _robust(fitted: FittedModel, level: float) -> Intervals:
+    """Quantiles of a Gaussian, or of Student's t between the members of an ensemble."""
     return _gaussian(fitted, level, "robust")
 
 
-def _bayes(fitted: FittedModel, level: float) -> Ends:
-    """Of draws by Markov chains, or else of a Gaussian."""
+def _bayes(fitted: FittedModel, level: float) -> Intervals:
+    """Quantiles of draws by Markov chains, or else of a Gaussian."""
     drawn = posterior_samples(fitted)
     if drawn is None:
         return _gaussian(fitted, level, "bayes")
@@ -139,7 +137,7 @@ def _bayes(fitted: FittedModel, level: float) -> Ends:
     return theta.mean(axis=0), low, high, *relative
 
 
-def _gaussian(fitted: FittedModel, level: float, covariance: str) -> Ends:
+def _gaussian(fitted: FittedModel, level: float, covariance: str) -> Intervals:
     centre, spread, freedom = _logits(fitted, covariance)
     mean, low, high = _of_logits(centre, np.sqrt(np.diag(spread)), _tails(level), freedom)
     relative = (low, high)
@@ -150,7 +148,7 @@ def _gaussian(fitted: FittedModel, level: float, covariance: str) -> Ends:
     return mean, low, high, *relative
 
 
-INTERVALS: Mapping[BiasKind | None, Callable[[FittedModel, float], Ends]] = {
+INTERVALS: Mapping[BiasKind | None, Callable[[FittedModel, float], Intervals]] = {
     "robust": _robust,
     "bayes": _bayes,
     "evidential": _evidential,
@@ -159,15 +157,15 @@ INTERVALS: Mapping[BiasKind | None, Callable[[FittedModel, float], Ends]] = {
 
 
 def stored_at_bound(fitted: FittedModel) -> list[int]:
-    """Contexts whose bias the anchor's kept from rising, as the checks of the fit found.
+    """Contexts whose bias is at its bound, that of the anchor, according to the checks of the fit.
 
-    A model written before there was such a check has none.
+    Empty for a model that was saved before this check existed.
     """
     return [each["index"] for each in fitted.training.checks.get("at_bound", ())]
 
 
 def posterior_samples(fitted: FittedModel) -> np.ndarray | None:
-    """(samples, contexts) logits of position bias by Markov chains, if there are; inf at 1."""
+    """(samples, contexts) logits of position bias by Markov chains, inf at the anchor; or None."""
     if fitted.posterior is None or fitted.posterior.samples is None:
         return None
     samples = fitted.posterior.samples
@@ -178,27 +176,23 @@ def posterior_samples(fitted: FittedModel) -> np.ndarray | None:
 
 
 def _resolve(fitted: FittedModel, kind: BiasKind | None) -> BiasKind | None:
-    """The kind that is meant; None for a point of which nothing more is known."""
+    """The requested kind, or the default; None for a point estimate without intervals."""
     has: dict[str, bool] = {
         "robust": fitted.posterior is not None or len(fitted.members) > 1,
         "bayes": fitted.posterior is not None,
         "evidential": not fitted.parameters.position.is_point,
     }
     if has["evidential"]:
-        has["robust"] = False  # members have Betas of their own
+        has["robust"] = False  # its members have Betas, not points
     known = [name for name in get_args(BiasKind) if has[name]]
     if kind is None:
         return known[0] if known else None
-    if kind not in has:
-        choices = list(get_args(BiasKind))
-        raise InputError(
-            f"kind of position bias must be one of {', '.join(choices)}, not {kind!r}"
-            + did_you_mean(str(kind), choices)
-        )
+    check_choice("kind of position bias", kind, get_args(BiasKind))
     if not has[kind]:
         raise InputError(
             f"this model has no {kind} intervals of position bias"
-            + (f"; it has {', '.join(known)}" if known else ", as it takes it for a point")
+            + (f"; it has {', '.join(known)}" if known else ", only a point estimate"),
+            code="no-intervals",
         )
     return kind
 
@@ -206,8 +200,8 @@ def _resolve(fitted: FittedModel, kind: BiasKind | None) -> BiasKind | None:
 def _logits(fitted: FittedModel, covariance: str) -> tuple[np.ndarray, np.ndarray, float]:
     """Logits of position bias (contexts,), their covariance, and its degrees of freedom.
 
-    The anchor's logit is infinite, and certain. Of an ensemble of points the covariance is that
-    between its members.
+    The anchor's logit is infinite, without variance. For an ensemble of points it is the covariance
+    between the members.
     """
     contexts = len(fitted.contexts)
     free = fitted.clicks.free(contexts, fitted.anchor)
@@ -226,7 +220,7 @@ def _logits(fitted: FittedModel, covariance: str) -> tuple[np.ndarray, np.ndarra
 def _of_logits(
     centre: np.ndarray, sd: np.ndarray, ends: np.ndarray, freedom: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean and quantiles of a probability whose logit is Gaussian, or Student's t: (contexts,)."""
+    """Mean and quantiles, (contexts,), of probabilities with Gaussian or Student's t logits."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
     mean = special.expit(centre[:, None] + sd[:, None] * nodes) @ (weights / weights.sum())
     low, high = special.expit(centre + sd * stats.t.ppf(ends, freedom)[:, None])
@@ -242,14 +236,14 @@ def _unless_at_bound(fitted: FittedModel, ends: np.ndarray) -> np.ndarray:
 def _ratios(
     fitted: FittedModel, log_theta: np.ndarray, level: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Central interval of theta_k relative to the anchor's or first, from draws."""
+    """Central interval of theta_k relative to the anchor (or the first context), from draws."""
     first = log_theta[:, [fitted.anchor or 0]]  # (draws, 1)
     low, high = np.quantile(np.exp(log_theta - first), _tails(level), axis=0)
     return low, high
 
 
 def _tails(level: float) -> np.ndarray:
-    """Probabilities below the ends of a central interval."""
+    """Quantile levels of the ends of a central interval."""
     return np.array([(1 - level) / 2, (1 + level) / 2])
 
 
@@ -261,19 +255,19 @@ def relevance_frames(
     above: float | None = None,
     draws: Sequence[Parameters] | None = None,
 ) -> Iterator[pd.DataFrame]:
-    """query_id, doc_id, mean, low, high, alpha, beta of the features' rows, chunk after chunk.
+    """query_id, doc_id, mean, low, high, alpha, beta of the features' rows, chunk by chunk.
 
     Mean, low and high are of the average over draws of the parameters; alpha and beta are of the
-    Beta with its mean and variance. Low and high of a pointwise model are quantiles of what its
-    members say, with straight lines between neighbours, and it has no Beta. With `above` a column
-    `prob_above` is added, the probability of a relevance above it. `draws` are those of
-    `parameter_draws` unless given.
+    Beta with its mean and variance. For a pointwise model low and high are quantiles over its
+    members, linearly interpolated, and alpha and beta are NaN. With `above` a column `prob_above`
+    is added, the probability of a relevance above it. `draws` default to `parameter_draws`.
     """
     check_above(above)
     if fitted.features is None:
         raise InputError(
             "the model was trained without features, so it cannot predict from them; ask for the "
-            "items of its log, or give clicks"
+            "items of its log, or give clicks",
+            code="trained-without-features",
         )
     networks, start = networks_of(draws or parameter_draws(fitted)), 0
     for first, second in relevance_of_rows(fitted, networks, features, np.arange(len(features))):
@@ -284,7 +278,7 @@ def relevance_frames(
 
 
 def item_frame(items: Items, *, above: float | None = None) -> pd.DataFrame:
-    """The same columns of the items of the training log, given their clicks there."""
+    """The same columns for the items of the training log, given their clicks there."""
     check_above(above)
     betas = Beta(items.alpha, items.beta)
     share = None if above is None else special.betaincc(items.alpha, items.beta, above)
@@ -304,20 +298,21 @@ def frame_of(
 
 
 def check_above(above: float | None) -> None:
-    """Refuse a threshold that no relevance can be on both sides of."""
+    """Require a threshold strictly between 0 and 1."""
     if above is not None and not (is_number(above) and 0 < above < 1):
         raise InputError(
             "above must lie strictly between 0 and 1, as relevance does, got "
-            f"{shown(above)}; such as 0.3"
+            f"{shown(above)}; such as 0.3",
+            code="threshold-out-of-range",
         )
 
 
 Score = Callable[[pd.DataFrame, np.random.Generator], np.ndarray]
-"""A table of items as `relevance` gives it -> (items,) what they are ordered by."""
+"""From a table of items, as `relevance` returns it, to their scores, (items,)."""
 
 
 def ranked(items: pd.DataFrame, how: str, rng: np.random.Generator) -> pd.DataFrame:
-    """query_id, doc_id, position (1 is best) and score; equal scores are in the order of doc_id."""
+    """query_id, doc_id, position (1 is best) and score; ties are in the order of doc_id."""
     table = items[["query_id", "doc_id"]].assign(score=SCORES[how](items, rng))
     table = table.sort_values(
         ["query_id", "score", "doc_id"], ascending=[True, False, True], ignore_index=True
@@ -329,26 +324,23 @@ def ranked(items: pd.DataFrame, how: str, rng: np.random.Generator) -> pd.DataFr
 def draws_to_rank_by(
     fitted: FittedModel, how: str, rng: np.random.Generator
 ) -> Sequence[Parameters]:
-    """The draws to average over; for "thompson" one alone."""
-    if how not in SCORES:
-        raise InputError(
-            f"how must be one of {', '.join(SCORES)}, not {how!r}{did_you_mean(how, SCORES)}"
-        )
+    """The draws to average over; a single one for "thompson"."""
     if how != "mean" and not (fitted.relevance_head.has_uncertainty or fitted.members):
         raise InputError(
-            f"how={how!r} needs to know how sure the model is, and a pointwise model has one "
-            "number for an item; rank by how='mean', fit it with members=5, or fit an EpistemicPBM"
+            f"how={how!r} needs the uncertainty of relevance, and a pointwise model has only point "
+            "estimates; rank by how='mean', fit it with members=5, or fit an EpistemicPBM",
+            code="no-uncertainty",
         )
     if how != "thompson":
         return parameter_draws(fitted)
-    if fitted.members:  # whose own position bias may be Betas
+    if fitted.members:  # whose position bias may be Betas
         member = fitted.members[int(rng.integers(len(fitted.members)))]
         fitted = without_uncertainty(replace(fitted, parameters=member))
     return parameter_draws(fitted, 1, seed=int(rng.integers(2**31)))
 
 
 def _thompson(items: pd.DataFrame, rng: np.random.Generator) -> np.ndarray:
-    """A draw of each relevance; a pointwise model leaves nothing to draw once it is drawn."""
+    """A draw of each relevance; for a pointwise model the draw of a member is enough."""
     alpha, beta = items["alpha"].to_numpy(), items["beta"].to_numpy()
     if np.all(np.isnan(alpha)):
         return items["mean"].to_numpy()

@@ -1,6 +1,6 @@
-"""What the parts of a fitted model must satisfy to be one, when it is written and when read."""
+"""Validation of fitted models, before they are written and after they are read."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -21,11 +21,11 @@ from epiclick.fitted.state import (
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 ROUNDING = 1e-8
-"""Covariances are symmetric and have no negative eigenvalues up to so much of their size."""
+"""Relative tolerance for asymmetry and negative eigenvalues of covariances."""
 
 
-def check_sound(fitted: FittedModel, source: str, remedy: str) -> None:
-    """Refuse a model whose parts do not fit together, with all that is wrong."""
+def validate(fitted: FittedModel, source: str, remedy: str) -> None:
+    """Raise InputError with all problems of a model whose parts are inconsistent."""
     if problems := list(_problems(fitted)):
         error = InputError.of(source, problems)
         raise error.with_message(f"{error}\n{remedy}")
@@ -34,10 +34,12 @@ def check_sound(fitted: FittedModel, source: str, remedy: str) -> None:
 def _problems(fitted: FittedModel) -> Iterator[Problem]:
     contexts = len(fitted.contexts)
     if lost := [name for name in history_of(fitted) if name not in fitted.contexts.column_names]:
-        yield Problem(f"the {fitted.options.click_model} needs contexts by {', '.join(lost)}")
+        what = f"the {fitted.options.click_model} needs contexts by {', '.join(lost)}"
+        yield Problem(what, code="context-columns-missing")
         return
     if fitted.anchor is not None and not 0 <= fitted.anchor < contexts:
-        yield Problem(f"the anchor is context {fitted.anchor}, but there are {contexts}, from 0 on")
+        what = f"the anchor is context {fitted.anchor}, but there are {contexts}, numbered from 0"
+        yield Problem(what, code="anchor-out-of-range")
     if fitted.features is not None:
         yield from _feature_problems(fitted.features)
     for name, array in to_arrays(fitted.parameters).items():
@@ -46,9 +48,8 @@ def _problems(fitted: FittedModel) -> Iterator[Problem]:
     yield from unknown or _network_problems(fitted)
     for name, array in fitted.parameters.position._asdict().items():
         if np.shape(array) != (contexts,):
-            yield Problem(
-                f"position.{name} has shape {np.shape(array)}, but there are {contexts} contexts"
-            )
+            what = f"position.{name} has shape {np.shape(array)}, but there are {contexts} contexts"
+            yield Problem(what, code="shape-mismatch")
     for i, member in enumerate(fitted.members):
         yield from _member_problems(i, member, fitted)
     if fitted.posterior is not None:
@@ -62,91 +63,87 @@ def _problems(fitted: FittedModel) -> Iterator[Problem]:
 
 
 def _name_problems(fitted: FittedModel) -> Iterator[Problem]:
-    """Class, relevance head and click model are ones that there are, and go together."""
-    upgrade = "Upgrade epiclick if a later release wrote it."
-    if fitted.kind not in HEADS_OF:
-        known = ", ".join(HEADS_OF)
-        yield Problem(
-            f"'{fitted.kind:.40}' is not a kind of model that this epiclick has ({known})",
-            remedy=upgrade,
-        )
-    elif fitted.head not in HEADS_OF[fitted.kind]:
-        known = ", ".join(HEADS_OF[fitted.kind])
-        yield Problem(
-            f"'{fitted.head:.40}' is not a relevance head of {fitted.kind} ({known})",
-            remedy=upgrade,
-        )
-    if fitted.click_model not in CLICK_MODELS:
-        known = ", ".join(CLICK_MODELS)
-        yield Problem(
-            f"'{fitted.click_model:.40}' is not a click model that this epiclick has ({known})",
-            remedy=upgrade,
-        )
+    """Class, relevance head and click model exist, and can be combined."""
+    kind, head, click_model = f"{fitted.kind:.40}", f"{fitted.head:.40}", fitted.click_model
+    if kind not in HEADS_OF:
+        what = f"'{kind}' is not a kind of model that this epiclick has"
+        yield _unknown(what, HEADS_OF, "unknown-model-class")
+    elif head not in HEADS_OF[kind]:
+        what = f"'{head}' is not a relevance head of {kind}"
+        yield _unknown(what, HEADS_OF[kind], "unknown-relevance-head")
+    if click_model not in CLICK_MODELS:
+        what = f"'{click_model:.40}' is not a click model that this epiclick has"
+        yield _unknown(what, CLICK_MODELS, "unknown-click-model")
+
+
+def _unknown(what: str, known: Iterable[str], code: str) -> Problem:
+    remedy = "Upgrade epiclick if a later release wrote it."
+    return Problem(f"{what} ({', '.join(known)})", remedy=remedy, code=code)
 
 
 def _feature_problems(features: FeatureSpec) -> Iterator[Problem]:
     mean, scale = features.scaler.mean, features.scaler.scale
     if not len(features.names) == len(mean) == len(scale):
-        yield Problem(
-            f"the scaler is of {len(mean)} features, but {len(features.names)} have names"
-        )
+        what = f"the scaler has {len(mean)} features, but {len(features.names)} have names"
+        yield Problem(what, code="shape-mismatch")
     if not (np.isfinite(mean).all() and np.isfinite(scale).all() and np.all(scale > 0)):
-        yield Problem("the scaler needs finite means and positive, finite scales")
+        what = "the scaler needs finite means and positive, finite scales"
+        yield Problem(what, code="invalid-scaler")
 
 
 def _network_problems(fitted: FittedModel) -> Iterator[Problem]:
-    """Layers take what the one before gives, from the first inputs to the outputs of the kind.
+    """Widths of layers match, from the network's inputs to the outputs of the relevance head.
 
-    The first inputs are the features, or without any the shares of displays in each given context.
-    The
-    last layer may take the units of all others and the first inputs.
+    The inputs are the features, or without any the shares of displays in each given context. The
+    last layer may take the units of all others and the inputs.
     """
     head, position = fitted.relevance_head, fitted.parameters.position
     width = len(given_of(fitted)[0]) if fitted.features is None else len(fitted.features.names)
     last, all_units = len(fitted.parameters.layers) - 1, width
     for i, (weight, bias) in enumerate(fitted.parameters.layers):
         if np.ndim(weight) != 2 or np.shape(bias) != np.shape(weight)[1:]:
-            yield Problem(
-                f"layer {i} has weights of shape {np.shape(weight)} and biases of {np.shape(bias)}"
-            )
+            shapes = f"weights of shape {np.shape(weight)} and biases of {np.shape(bias)}"
+            yield Problem(f"layer {i} has {shapes}", code="shape-mismatch")
             return
         if len(weight) != width and not (i == last and len(weight) == all_units):
-            yield Problem(f"layer {i} takes {len(weight)} inputs, but is given {width}")
+            what = f"layer {i} takes {len(weight)} inputs, but gets {width}"
+            yield Problem(what, code="shape-mismatch")
         width = len(bias)
         all_units += width
     if not fitted.parameters.layers:
-        yield Problem("the network has no layers")
+        yield Problem("the network has no layers", code="shape-mismatch")
     elif width != head.outputs:
-        yield Problem(f"the network has {width} outputs, but {fitted.kind} needs {head.outputs}")
+        what = f"the network has {width} outputs, but {fitted.kind} needs {head.outputs}"
+        yield Problem(what, code="shape-mismatch")
     if head.uses_features != (fitted.features is not None):
         wrong = "needs features" if head.uses_features else "takes no features"
-        yield Problem(f"the relevance head {fitted.head} {wrong}")
+        yield Problem(f"the relevance head {fitted.head} {wrong}", code="head-mismatch")
     if not (head.has_uncertainty or position.is_point):
-        yield Problem(f"{fitted.kind} has no {type(position).__name__}")
+        yield Problem(f"{fitted.kind} has no {type(position).__name__}", code="head-mismatch")
 
 
 def _member_problems(number: int, member: Parameters, fitted: FittedModel) -> Iterator[Problem]:
-    """A member has the arrays of the model itself, though the last layer may be more precise."""
+    """A member has the same arrays as the model, though the last layer may be more precise."""
     arrays, own, first = map(to_arrays, (member, fitted.parameters, fitted.members[0]))
     if arrays.keys() != own.keys():
-        yield Problem(f"member {number} has the arrays {', '.join(arrays)}, not the model's own")
+        what = f"member {number} has the arrays {', '.join(arrays)}, not those of the model"
+        yield Problem(what, code="member-mismatch")
         return
     for name, array in arrays.items():
         if array.shape != own[name].shape:
-            yield Problem(
-                f"{name} of member {number} has shape {array.shape}, not {own[name].shape}"
-            )
+            what = f"{name} of member {number} has shape {array.shape}, not {own[name].shape}"
+            yield Problem(what, code="member-mismatch")
         if name in first and array.dtype != first[name].dtype:
-            yield Problem(
-                f"{name} is {array.dtype} in member {number} and {first[name].dtype} in member 0"
-            )
+            what = f"{name} is {array.dtype} in member {number}, {first[name].dtype} in member 0"
+            yield Problem(what, code="member-mismatch")
         yield from _number_problems(f"{name} of member {number}", array)
 
 
 def _posterior_problems(posterior: ParameterPosterior, fitted: FittedModel) -> Iterator[Problem]:
-    """It is of position bias but the anchor's, and of the last layer."""
+    """Its size is that of the free parameters of the click model and the last layer."""
     if not fitted.parameters.position.is_point or not fitted.parameters.layers:
-        yield Problem("a posterior needs position bias as points, and a network")
+        what = "a posterior needs position bias as points, and a network"
+        yield Problem(what, code="posterior-mismatch")
         return
     weight, bias = fitted.parameters.layers[-1]
     size = len(fitted.clicks.free(len(fitted.contexts), fitted.anchor))
@@ -157,7 +154,8 @@ def _posterior_problems(posterior: ParameterPosterior, fitted: FittedModel) -> I
     for name, shape in shapes.items():
         array = np.asarray(getattr(posterior, name))
         if array.shape != shape:
-            yield Problem(f"posterior.{name} has shape {array.shape}, not {shape}")
+            what = f"posterior.{name} has shape {array.shape}, not {shape}"
+            yield Problem(what, code="shape-mismatch")
             return
         problems = list(_number_problems(f"posterior.{name}", array))
         yield from problems
@@ -168,15 +166,16 @@ def _posterior_problems(posterior: ParameterPosterior, fitted: FittedModel) -> I
 def _covariance_problems(name: str, covariance: np.ndarray) -> Iterator[Problem]:
     largest = np.max(np.abs(covariance), initial=0.0)
     if np.max(np.abs(covariance - covariance.T), initial=0.0) > ROUNDING * largest:
-        yield Problem(f"{name} is not symmetric")
+        yield Problem(f"{name} is not symmetric", code="not-a-covariance")
         return
-    # so much faster than eigenvalues that loading can afford it
+    # much faster than eigenvalues, so that loading stays fast
     with np.errstate(over="ignore"):
         floor = ROUNDING * np.abs(np.diag(covariance)).sum() + np.finfo(float).tiny
     try:
         np.linalg.cholesky(covariance + np.diag(np.full(len(covariance), floor)))
     except np.linalg.LinAlgError:
-        yield Problem(f"{name} is no covariance: it has a negative eigenvalue")
+        what = f"{name} is not a covariance: it has a negative eigenvalue"
+        yield Problem(what, code="not-a-covariance")
 
 
 def _item_problems(items: Items) -> Iterator[Problem]:
@@ -185,46 +184,50 @@ def _item_problems(items: Items) -> Iterator[Problem]:
         yield from _id_problems(f"items.{name}", getattr(items, name))
     for name in ("doc_id", *ITEM_NUMBERS):
         if (shape := np.shape(getattr(items, name))) != (pairs,):
-            yield Problem(f"items.{name} has shape {shape}, but there are {pairs} pairs")
+            what = f"items.{name} has shape {shape}, but there are {pairs} pairs"
+            yield Problem(what, code="shape-mismatch")
             return
     for name in ITEM_NUMBERS:
         yield from _number_problems(f"items.{name}", getattr(items, name))
     for name in ("alpha", "beta"):
         if count := int(np.sum(np.asarray(getattr(items, name)) <= 0)):
-            yield Problem(f"items.{name} must be positive", count, "value")
+            yield Problem(f"items.{name} must be positive", count, "value", code="not-positive")
     if count := int(np.sum(np.asarray(items.low) > np.asarray(items.high))):
-        yield Problem("items.low must not exceed items.high", count, "value")
+        what = "items.low must not exceed items.high"
+        yield Problem(what, count, "value", code="low-exceeds-high")
 
 
 def _number_problems(name: str, array: np.ndarray) -> Iterator[Problem]:
     if array.dtype not in FLOATS:
-        yield Problem(f"{name} is {array.dtype}, not float32 or float64")
+        yield Problem(f"{name} is {array.dtype}, not float32 or float64", code="invalid-type")
     elif count := int(np.sum(~np.isfinite(array))):
-        yield Problem(f"{name} must be finite numbers", count, "value")
+        yield Problem(f"{name} must be finite numbers", count, "value", code="not-finite")
 
 
 def _at_bound_problems(fitted: FittedModel) -> Iterator[Problem]:
-    """Contexts whose bias is at its bound are named by number; an older file has none."""
+    """`at_bound` lists indices of contexts; older files lack it."""
     found, contexts = fitted.training.checks.get("at_bound", []), len(fitted.contexts)
     listed = found if isinstance(found, list | tuple) else [found]
     numbers = [each.get("index") if isinstance(each, Mapping) else None for each in listed]
     if any(type(k) is not int or not 0 <= k < contexts for k in numbers):
-        yield Problem(f"training.checks.at_bound must name contexts from 0 to {contexts - 1}")
+        what = f"training.checks.at_bound must list contexts from 0 to {contexts - 1}"
+        yield Problem(what, code="invalid-checks")
 
 
 def _robot_problems(fitted: FittedModel) -> Iterator[Problem]:
-    """What was found of robots is in words; an older file has none."""
+    """`robots` has whether it was checked, and a description of what was found; or is absent."""
     record = fitted.training.checks.get("robots", {"checked": False, "found": None})
     found = record.get("found", False) if isinstance(record, Mapping) else False
     named = found is None or (isinstance(found, Mapping) and isinstance(found.get("words"), str))
     if not (named and type(record.get("checked")) is bool):
-        yield Problem("training.checks.robots must say what was checked and found")
+        what = "training.checks.robots must have the keys checked and found"
+        yield Problem(what, code="invalid-checks")
 
 
 def _id_problems(name: str, ids: pa.Array) -> Iterator[Problem]:
     kind = ids.type
     text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     if not (text or pa.types.is_integer(kind)):
-        yield Problem(f"{name} is {kind}, not integers or text")
+        yield Problem(f"{name} is {kind}, not integers or text", code="invalid-type")
     elif ids.null_count:
-        yield Problem(f"{name} lacks ids", ids.null_count, "value")
+        yield Problem(f"{name} lacks ids", ids.null_count, "value", code="ids-missing")

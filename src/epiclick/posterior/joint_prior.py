@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from epiclick.click_models.priors import ParameterPrior, is_held
+from epiclick.click_models.priors import ParameterPrior, is_fixed
 
 MEAN_SPREAD = 1.5
 CONFIDENCE_SPREAD = 10.0
@@ -55,7 +55,7 @@ class Prior:
     @property
     def held(self) -> np.ndarray:
         """(size,) whether a parameter was given as it is, not as a prior."""
-        return np.concatenate([is_held(self.clicks), np.zeros(len(self.layer_sd), bool)])
+        return np.concatenate([is_fixed(self.clicks), np.zeros(len(self.layer_sd), bool)])
 
     def learned(self, vector: np.ndarray, hessian: np.ndarray) -> "Prior":
         """The prior with its hyperparameters learned; the same where it has none.

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from scipy import special, stats
 
 from epiclick.arguments import is_number, shown
-from epiclick.click_models.priors import HELD_SD
+from epiclick.click_models.priors import FIXED_SD
 from epiclick.data.arrays import locate_rows
 from epiclick.data.sources import open_source
 from epiclick.errors import InputError, InputWarning, Problem, did_you_mean
@@ -60,7 +60,7 @@ def read_known_bias(source: Any, contexts: pa.Table, anchor: int | None, level: 
 
 def held_contexts(known: KnownBias) -> tuple[int, ...]:
     """Indices of the contexts whose bias is held as given."""
-    return tuple(map(int, np.flatnonzero(known.sd <= HELD_SD)))
+    return tuple(map(int, np.flatnonzero(known.sd <= FIXED_SD)))
 
 
 def describe_known(known: KnownBias, contexts: pa.Table, level: float) -> list[dict[str, Any]]:
@@ -249,10 +249,10 @@ def _logits(given: dict[str, np.ndarray], contexts: pa.Table, name: str) -> Know
     middle = np.where(inside, (special.logit(low) + top) / 2, special.logit(mean))
     spread = np.where(inside, (top - special.logit(low)) / 2, top - special.logit(low)) / half
     # what was held in one model comes out of it as narrow as it went in, or nearly
-    prior = np.isfinite(mean) & (spread > 2 * HELD_SD)
+    prior = np.isfinite(mean) & (spread > 2 * FIXED_SD)
     return KnownBias(
         np.where(prior, middle, special.logit(mean)),
-        np.where(np.isfinite(mean), np.where(prior, spread, HELD_SD), np.nan),
+        np.where(np.isfinite(mean), np.where(prior, spread, FIXED_SD), np.nan),
     )
 
 

@@ -1,11 +1,12 @@
 r"""Relevance averaged over draws of a model's parameters, with numpy and scipy alone.
 
-Of draws j, each with a mean and a variance, the average has (total expectation and variance)
+The average over draws j, each with a mean and a variance, has the moments (laws of total
+expectation and variance)
 
 .. math:: m = \overline{m_j}, \qquad v = \overline{v_j} + \overline{(m_j - m)^2},
 
-which is what alpha and beta of an average stand for. But where draws differ, the lower tail of that
-Beta is too light, so that intervals are of the average itself.
+and alpha and beta of an average are matched to them. Where draws differ, the lower tail of that
+Beta is too light; intervals are therefore quantiles of the average itself.
 """
 
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from scipy import special
 
 from epiclick.beta import Beta
 
-LOWEST = -745.0  # logits; below relevance rounds to 0
+LOWEST = -745.0  # logits; below it relevance rounds to 0
 HIGHEST = 40.0  # logits; from 37 on relevance rounds to 1
 MOST_STEPS = 100
 
@@ -33,19 +34,19 @@ def logit_quantile(
     high: np.ndarray,
     settled: float,
 ) -> np.ndarray:
-    """The logit below which each pair has its probability: (pairs,).
+    """The quantile of each pair at its probability, in logits: (pairs,).
 
-    The logit of a distribution function is straight in both tails, so that steps go far; one that
-    leaves the bracket is replaced by the bracket's middle.
+    Newton's method on the logit of the distribution function, which is straight in both tails; a
+    step that leaves the bracket is replaced by the bracket's middle.
 
     Args:
         at: the distribution of some pairs.
         probability: (pairs,) strictly between 0 and 1.
-        start: (pairs,) first guess, in logits.
-        low: (pairs,) the quantile is not below.
-        high: (pairs,) nor above.
-        settled: the logit of a probability this near leaves one last step, after which the error
-            is about its square.
+        start: (pairs,) initial guess, in logits.
+        low: (pairs,) lower end of the bracket.
+        high: (pairs,) upper end of the bracket.
+        settled: once the logit of the probability is this close, one last step follows, after which
+            the error is about its square.
     """
     low, high, pair = low.copy(), high.copy(), np.arange(len(start))
     u, wanted = np.clip(np.nan_to_num(start), low, high), special.logit(probability)
@@ -69,33 +70,33 @@ def logit_quantile(
 
 
 def as_logit(zeta: np.ndarray) -> np.ndarray:
-    """logit(zeta), within what float64 can tell from 0 and 1."""
+    """logit(zeta), clipped to where float64 distinguishes zeta from 0 and 1."""
     with np.errstate(divide="ignore"):
         return np.clip(special.logit(zeta), LOWEST, HIGHEST)
 
 
 LEAST_MEAN = 1e-290  # a mean nearer to 0 leaves no room for a small alpha
 MOST_CONFIDENCE = 1e15  # a Beta this narrow is a point in float64
-LEAST_PROBABILITY = 1e-12  # that a quantile is looked for; an end at 0 or 1 has none
-BLOCK = 8192  # pairs whose quantiles are looked for at once
-SETTLED = 3e-3  # logits of probability; leaves an error of about its square
+LEAST_PROBABILITY = 1e-12  # lowest probability of a quantile; at 0 and 1 there is no logit
+BLOCK = 8192  # pairs whose quantiles are computed at once
+SETTLED = 3e-3  # in logits of the probability; leaves an error of about its square
 
 
 def matched_beta(mean: np.ndarray, variance: np.ndarray) -> Beta:
-    """The Betas of given mean and variance, moved off what rounding makes impossible."""
+    """The Betas of given mean and variance, clipped to what float64 can represent."""
     mu = np.clip(mean, LEAST_MEAN, 1 - np.finfo(float).epsneg)
     return Beta.from_moments(mu, np.maximum(variance, mu * (1 - mu) / MOST_CONFIDENCE))
 
 
 def total_moments(means: np.ndarray, variances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance over all draws, (...,) each, of those of every draw, (draws, ...)."""
+    """Mean and variance over all draws, (...,) each, from those of every draw, (draws, ...)."""
     mean = means.mean(axis=0)
     return mean, variances.mean(axis=0) + ((means - mean) ** 2).mean(axis=0)
 
 
 @dataclass(frozen=True, eq=False)
 class BetaAverage:
-    """The average of one Beta a draw: a mixture with equal weights; (draws, pairs) each."""
+    """The average of one Beta per draw: a mixture with equal weights; (draws, pairs) each."""
 
     alpha: np.ndarray
     beta: np.ndarray
@@ -110,11 +111,11 @@ class BetaAverage:
         return matched_beta(*total_moments(means, means * (self.beta / total) / (total + 1)))
 
     def cdf(self, zeta: np.ndarray | float) -> np.ndarray:
-        """P(relevance <= zeta), (pairs,); zeta is one for all, or (pairs,)."""
+        """P(relevance <= zeta), (pairs,); zeta is a number or (pairs,)."""
         return special.betainc(self.alpha, self.beta, zeta).mean(axis=0)
 
     def quantile(self, probability: np.ndarray | float) -> np.ndarray:
-        """The zeta below which each pair has the probability, one for all or (pairs,): (pairs,)."""
+        """The quantile of each pair, (pairs,); probability is a number or (pairs,)."""
         if len(self.alpha) == 1:
             return self.matched.quantile(probability)
         pairs = self.alpha.shape[1]
@@ -135,7 +136,7 @@ class BetaAverage:
         return special.expit(logit)
 
     def _from(self, first: int) -> At:
-        """`_at` for pairs counted from another one."""
+        """`_at` for pairs numbered from `first`."""
         return lambda pair, u: self._at(first + pair, u)
 
     def _at(self, pair: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -156,6 +157,6 @@ class BetaAverage:
 def beta_columns(
     betas: Beta, mean: np.ndarray, low: np.ndarray, high: np.ndarray, above: np.ndarray | None
 ) -> dict[str, np.ndarray]:
-    """The columns of a table of items, (pairs,) each; `prob_above` where it was asked for."""
+    """The columns of a table of items, (pairs,) each; with `prob_above` if `above` is given."""
     columns = {"mean": mean, "low": low, "high": high, "alpha": betas.alpha, "beta": betas.beta}
     return columns if above is None else {**columns, "prob_above": above}

@@ -1,33 +1,32 @@
 r"""Relevance heads: how the relevance of a pair follows from a network's raw outputs.
 
-Without features the network is its last layer alone, and its inputs are where a pair was shown: one
-Beta for all pairs, tilted by the shares of its displays in each given context. Were it the same for
-all, rankers would deceive it: they show better items higher up, so that clicks lost to lower
-positions would be blamed on position, and bias there would come out too low. (What is shown is no
-part of the likelihood, so relevance may depend on it; this is Mundlak's device for random effects.)
-
-The outputs x_1, x_2 are mean and confidence (paper, section 6):
+The outputs x_1, x_2 give the mean and confidence of a Beta (paper, section 6):
 
 .. math:: \mu = \sigma(x_1), \quad \nu = |x_2| + 1, \quad \alpha = \mu \nu, \quad
           \beta = (1 - \mu) \nu
 
-The kink of |x| is in the way of a posterior: modes lie on it, where no Gaussian fits. So where
-the click model's parameters are points (`estimator="marginal"`) the confidence is smooth, and the
-same up to 0.05 from x_2 = 3 on:
+The kink of |x| is an obstacle to a Laplace approximation: modes lie on it, where no Gaussian fits.
+Where the click model's parameters are points (`estimator="marginal"`) the confidence is therefore
+smooth, and within 0.05 of the above from x_2 = 3 on:
 
 .. math:: \nu = \log(1 + e^{x_2}) + 1.
 
-Functions take the array module, numpy or jax.numpy, so that predicting needs no jax.
+Without features the network is a single linear layer on the exposure of a pair: the share of its
+displays in each given context. A prior that ignored exposure would be biased, because rankers show
+better items higher up: clicks lost at lower positions would be attributed to position, and bias
+there underestimated. (Exposure is not part of the likelihood, so relevance may depend on it; this
+is Mundlak's device for random effects.)
 
-A head says nothing of clicks: which click model it is combined with is an independent choice. What
-it makes of raw outputs is a pair of arrays, (first, second): alpha and beta of a Beta, or a
-relevance and 1 minus it. Nothing outside of the heads needs to know which.
+A head is independent of the click model. It turns raw outputs into a pair of arrays (first,
+second): alpha and beta of a Beta, or a relevance and 1 minus it. No other module needs to know
+which. Functions take the array module, numpy or jax.numpy, so that prediction needs no jax.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -37,10 +36,10 @@ from epiclick.relevance.network import Layers, apply_mlp, init_exposure, init_re
 def exposure(displays: np.ndarray) -> np.ndarray:
     """Share of a pair's displays in each given context, (pairs, given contexts) float32.
 
-    Given ones alone: by contexts with a history, shares would report the clicks to the prior.
+    Only given contexts: shares of history contexts would leak the clicks into the prior.
 
-    A pair that was never shown counts as shown in all alike: shares of 0 are beyond anything that a
-    network has learned from.
+    A pair that was never shown gets equal shares: shares of 0 lie outside the range that a network
+    was trained on.
     """
     total = displays.sum(axis=1, keepdims=True)
     shares = np.where(total > 0, displays / np.maximum(total, 1), 1 / displays.shape[1])
@@ -50,25 +49,25 @@ def exposure(displays: np.ndarray) -> np.ndarray:
 def relevance_betas(
     layers: Layers[Any], x: Any, xp: ModuleType, *, smooth: bool
 ) -> tuple[Any, Any]:
-    """alpha and beta, each (pairs,) float64, of features (pairs, features)."""
+    """alpha and beta, each (pairs,) float64, from features (pairs, features)."""
     raw = apply_mlp(layers, x).astype(xp.float64)
     return betas_of(raw[:, 0], raw[:, 1], xp, smooth=smooth)
 
 
 def relevance_points(layers: Layers[Any], x: Any, xp: ModuleType) -> tuple[Any, Any]:
-    """Relevance and 1 - relevance, each (pairs,) float64, of features (pairs, features)."""
+    """Relevance and 1 - relevance, each (pairs,) float64, from features (pairs, features)."""
     raw = apply_mlp(layers, x).astype(xp.float64)
     return points_of(raw[:, 0], xp)
 
 
 def betas_of(mean_logit: Any, confidence: Any, xp: ModuleType, *, smooth: bool) -> tuple[Any, Any]:
-    """alpha and beta of a mean in logits and a raw confidence; any shape."""
+    """alpha and beta from a mean in logits and a raw confidence; any shape."""
     nu = (xp.logaddexp(0.0, confidence) if smooth else xp.abs(confidence)) + 1
     return probability(mean_logit, xp) * nu, probability(-mean_logit, xp) * nu
 
 
 def points_of(logit: Any, xp: ModuleType) -> tuple[Any, Any]:
-    """A probability and 1 minus it, of its logit; any shape."""
+    """A probability and 1 minus it, from its logit; any shape."""
     return probability(logit, xp), probability(-logit, xp)
 
 
@@ -77,22 +76,23 @@ def probability(logit: Any, xp: ModuleType) -> Any:
     return xp.exp(-xp.logaddexp(0.0, -logit))
 
 
-class RelevanceHead(Protocol):
-    """What shared code asks of a head.
+@dataclass(frozen=True)
+class RelevanceHead(ABC):
+    """What shared code needs from a head.
 
     Attributes:
-        name: in the registry and in files.
+        name: key in `HEADS` and in model files.
+        uses_features: whether the network takes the features of a pair; otherwise its exposure.
         outputs: raw outputs of the network.
-        uses_features: whether the network takes the features of a pair; else where it was shown.
-        learns_from_clicks: whether the clicks of an item change what is known of it.
+        learns_from_clicks: whether an item's clicks update its relevance.
         has_uncertainty: whether a relevance is a distribution, given the parameters.
     """
 
     name: str
-    outputs: int
     uses_features: bool
-    learns_from_clicks: bool
-    has_uncertainty: bool
+    outputs: ClassVar[int]
+    learns_from_clicks: ClassVar[bool]
+    has_uncertainty: ClassVar[bool]
 
     def first_layers(
         self,
@@ -105,33 +105,38 @@ class RelevanceHead(Protocol):
     ) -> Layers[np.ndarray]:
         """Layers to start training from, whose relevances are around the mean.
 
+        Without features, a single layer that is the same for all pairs.
+
         Args:
-            rng: where weights are drawn from.
-            inputs: features, or contexts.
+            rng: source of the random weights.
+            inputs: number of features, or of given contexts without features.
             hidden: units of the hidden layers, where there are any.
             mean: relevance to start from, strictly between 0 and 1.
-            wide: whether the last layer is given the features and all hidden units.
+            wide: whether the last layer takes the features and all hidden units.
         """
-        ...
+        if not self.uses_features:
+            return init_exposure(inputs, outputs=self.outputs, mean=mean)
+        return init_relevance(rng, inputs, hidden, outputs=self.outputs, mean=mean, wide=wide)
 
+    @abstractmethod
     def of_outputs(self, raw: Any, xp: ModuleType, *, smooth: bool) -> tuple[Any, Any]:
-        """First and second, (...,) each, of raw outputs (..., outputs).
+        """First and second, (...,) each, from raw outputs (..., outputs).
 
         Args:
             raw: float64.
             xp: numpy or jax.numpy.
-            smooth: whether the confidence is smooth, see `relevance.heads`.
+            smooth: whether the confidence is smooth; see the module's docstring.
         """
-        ...
 
+    @abstractmethod
     def moments(self, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of each relevance."""
-        ...
 
+    @abstractmethod
     def draw(self, first: np.ndarray, second: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One draw of each relevance."""
-        ...
 
+    @abstractmethod
     def columns(
         self, first: np.ndarray, second: np.ndarray, level: float, above: float | None = None
     ) -> dict[str, np.ndarray]:
@@ -143,27 +148,14 @@ class RelevanceHead(Protocol):
             level: probability of the interval from low to high.
             above: adds `prob_above`, the probability of a relevance above it.
         """
-        ...
 
 
-class _BetaHead(ABC):
-    """What both share: all but their inputs and first layers. `first` is alpha, `second` beta."""
+class BetaHead(RelevanceHead):
+    """A Beta for every pair: `first` is alpha, `second` beta."""
 
     outputs = 2
     learns_from_clicks = True
     has_uncertainty = True
-
-    @abstractmethod
-    def first_layers(
-        self,
-        rng: np.random.Generator,
-        inputs: int,
-        hidden: Sequence[int],
-        *,
-        mean: float,
-        wide: bool = False,
-    ) -> Layers[np.ndarray]:
-        """Layers to start from."""
 
     def of_outputs(self, raw: Any, xp: ModuleType, *, smooth: bool) -> tuple[Any, Any]:
         """alpha and beta."""
@@ -177,14 +169,14 @@ class _BetaHead(ABC):
 
     def draw(self, first: np.ndarray, second: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One draw of each Beta."""
-        from epiclick.beta import Beta  # whose scipy loading a model does without
+        from epiclick.beta import Beta  # loading a model must not need its scipy
 
         return Beta(first, second).sample(rng)
 
     def columns(
         self, first: np.ndarray, second: np.ndarray, level: float, above: float | None = None
     ) -> dict[str, np.ndarray]:
-        """Of the mixture over networks; alpha and beta are of the Beta with its moments."""
+        """Of the mixture over networks; alpha and beta are moment-matched."""
         from epiclick.relevance.average import BetaAverage, beta_columns
 
         average = BetaAverage(first, second)
@@ -193,64 +185,12 @@ class _BetaHead(ABC):
         return beta_columns(average.matched, average.matched.mean, low, high, share)
 
 
-class NetworkBeta(_BetaHead):
-    """A Beta from the features of a pair."""
+class PointHead(RelevanceHead):
+    """A point estimate for every pair: `first` is the relevance, `second` 1 minus it."""
 
-    name = "network_beta"
-    uses_features = True
-
-    def first_layers(
-        self,
-        rng: np.random.Generator,
-        inputs: int,
-        hidden: Sequence[int],
-        *,
-        mean: float,
-        wide: bool = False,
-    ) -> Layers[np.ndarray]:
-        """A random network."""
-        return init_relevance(rng, inputs, hidden, outputs=self.outputs, mean=mean, wide=wide)
-
-
-class IdBeta(_BetaHead):
-    """A Beta for pairs without features, known by their ids; see `relevance.heads`."""
-
-    name = "id_beta"
-    uses_features = False
-
-    def first_layers(
-        self,
-        rng: np.random.Generator,
-        inputs: int,
-        hidden: Sequence[int],
-        *,
-        mean: float,
-        wide: bool = False,
-    ) -> Layers[np.ndarray]:
-        """One layer without hidden units, the same for all pairs."""
-        return init_exposure(inputs, outputs=self.outputs, mean=mean)
-
-
-class Point:
-    """`first` is the relevance, `second` 1 minus it."""
-
-    name = "point"
     outputs = 1
-    uses_features = True
     learns_from_clicks = False
     has_uncertainty = False
-
-    def first_layers(
-        self,
-        rng: np.random.Generator,
-        inputs: int,
-        hidden: Sequence[int],
-        *,
-        mean: float,
-        wide: bool = False,
-    ) -> Layers[np.ndarray]:
-        """A random network."""
-        return init_relevance(rng, inputs, hidden, outputs=self.outputs, mean=mean, wide=wide)
 
     def of_outputs(self, raw: Any, xp: ModuleType, *, smooth: bool) -> tuple[Any, Any]:
         """Relevance and 1 - relevance."""
@@ -268,9 +208,9 @@ class Point:
     def columns(
         self, first: np.ndarray, second: np.ndarray, level: float, above: float | None = None
     ) -> dict[str, np.ndarray]:
-        """Of what the members of an ensemble say; one alone has no interval.
+        """Over the members of an ensemble; a single network has no interval.
 
-        Low and high are quantiles with straight lines between neighbours; there is no Beta.
+        Low and high are linearly interpolated quantiles; alpha and beta are NaN.
         """
         nothing = np.full(first.shape[1], np.nan)
         low = high = share = nothing
@@ -287,8 +227,8 @@ class Point:
         return columns if above is None else {**columns, "prob_above": share}
 
 
-NETWORK_BETA, ID_BETA, POINT = NetworkBeta(), IdBeta(), Point()
+NETWORK_BETA = BetaHead("network_beta", uses_features=True)
+ID_BETA = BetaHead("id_beta", uses_features=False)
+POINT = PointHead("point", uses_features=True)
 
-_ALL: tuple[RelevanceHead, ...] = (NETWORK_BETA, ID_BETA, POINT)
-
-HEADS: Mapping[str, RelevanceHead] = {head.name: head for head in _ALL}
+HEADS: Mapping[str, RelevanceHead] = {head.name: head for head in (NETWORK_BETA, ID_BETA, POINT)}

@@ -17,7 +17,7 @@ def init_mlp(rng: np.random.Generator, sizes: Sequence[int]) -> Layers[np.ndarra
     """Random layers, He normal: weights N(0, 2 / inputs), biases 0, float32.
 
     Args:
-        rng: where the weights are drawn from.
+        rng: source of the random weights.
         sizes: inputs, hidden units of each layer, outputs; at least two numbers.
     """
     if len(sizes) < 2:
@@ -35,9 +35,9 @@ def init_mlp(rng: np.random.Generator, sizes: Sequence[int]) -> Layers[np.ndarra
 def apply_mlp(layers: Layers[Array], x: Array) -> Array:
     """ReLU network with a linear last layer: (..., inputs) -> (..., outputs).
 
-    The last layer is given the last hidden units or, if it takes more, the inputs and the units of
-    all hidden layers. Written with operators only, so that numpy and jax arrays (traced ones too)
-    both work.
+    The last layer takes the last hidden units or, if it is wide, the inputs and the units of all
+    hidden layers. Written with operators only, so that it works on numpy and jax arrays, traced
+    ones included.
     """
     weight, bias = layers[-1]
     given = given_to_last(layers[:-1], x, len(weight))
@@ -50,7 +50,7 @@ def apply_mlp(layers: Layers[Array], x: Array) -> Array:
 
 
 def given_to_last(hidden: Layers[Array], x: Array, width: int) -> list[Array]:
-    """What a last layer of `width` inputs is given, one array (..., units) for each layer."""
+    """The inputs of a last layer of this width, one array (..., units) for each layer."""
     outputs = [x]
     for weight, bias in hidden:
         x = x @ weight + bias
@@ -60,7 +60,7 @@ def given_to_last(hidden: Layers[Array], x: Array, width: int) -> list[Array]:
 
 
 def wide_last(layers: Layers[np.ndarray]) -> Layers[np.ndarray]:
-    """The same network with a last layer that takes all others' units, too, at first times 0."""
+    """The same network with a last layer that also takes all other units, with weights of 0."""
     *hidden, (weight, bias) = layers
     more = sum(len(each) for each, _ in hidden)
     return (
@@ -70,7 +70,7 @@ def wide_last(layers: Layers[np.ndarray]) -> Layers[np.ndarray]:
 
 
 START_CONFIDENCE = 1.0
-"""First raw confidence of relevance: |x| + 1 has a kink at 0, from which it should start away."""
+"""Initial raw confidence of relevance: away from 0, where |x| + 1 has a kink."""
 
 
 def init_relevance(
@@ -82,15 +82,15 @@ def init_relevance(
     mean: float,
     wide: bool = False,
 ) -> Layers[np.ndarray]:
-    """First layers of a relevance network, whose outputs start around the given mean.
+    """Initial layers of a relevance network, whose relevances are around the given mean.
 
     Args:
-        rng: where weights are drawn from.
+        rng: source of the random weights.
         features: number of features.
         hidden: units of the hidden layers.
         outputs: 2 for a Beta, 1 for a point.
         mean: relevance to start from, strictly between 0 and 1.
-        wide: whether the last layer is given the features and all hidden units.
+        wide: whether the last layer takes the features and all hidden units.
     """
     *body, (weight, _) = init_mlp(rng, (features, *hidden, outputs))
     layers = (*body, (weight, _first_bias(mean)[:outputs]))
@@ -98,7 +98,7 @@ def init_relevance(
 
 
 def init_exposure(contexts: int, *, outputs: int, mean: float) -> Layers[np.ndarray]:
-    """The first layer for pairs without features: one Beta for all."""
+    """The initial layer for pairs without features: one Beta for all."""
     return ((np.zeros((contexts, outputs), np.float32), _first_bias(mean)[:outputs]),)
 
 

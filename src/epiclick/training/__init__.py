@@ -1,1 +1,1 @@
-"""From counts to fitted parameters: batches, objectives, the loop, checkpoints."""
+"""Training: objectives, the loop, ensembles, checkpoints."""

@@ -1,4 +1,4 @@
-"""Where training starts from: a checkpoint of the same run, or another model."""
+"""Continuing a training run from a checkpoint, and starting one from another model."""
 
 import hashlib
 import json
@@ -41,12 +41,11 @@ DIGESTED_ROWS = 1_000_000
 
 @dataclass(eq=False)
 class Checkpoint:
-    """Where a run is kept.
+    """The file that holds the state of a training run.
 
     Attributes:
         path: the file.
-        run: what the run depends on, a digest for each part: a run that is taken up again must
-            depend on the same.
+        run: a digest of each thing the run depends on; a run can be resumed only if all are equal.
     """
 
     path: Path
@@ -54,12 +53,12 @@ class Checkpoint:
     _written: float = field(default=-np.inf, init=False)
 
     def keep(self, state: State, urgent: bool) -> None:
-        """Write the state, unless one was written moments ago and this one is not urgent."""
+        """Write the state, unless it is not urgent and another was written moments ago."""
         if not urgent and time.monotonic() - self._written < SECONDS_BETWEEN:
             return
         leaves = jax.tree.leaves((state.parameters, state.optimizer, state.best))
         arrays = {f"{i:04d}": np.asarray(leaf, order="C") for i, leaf in enumerate(leaves)}
-        note = {
+        metadata = {
             "schema_version": SCHEMA_VERSION,
             "run": dict(self.run),
             "best_epochs": state.best_epochs,
@@ -69,75 +68,85 @@ class Checkpoint:
         }
         try:
             with written_aside(self.path) as aside:
-                save_file(arrays, aside, {"epiclick": json.dumps(with_digest(note))})
+                save_file(arrays, aside, {"epiclick": json.dumps(with_digest(metadata))})
         except (OSError, SafetensorError) as error:
             raise InputError(
-                f"the checkpoint {self.path} cannot be written ({error}); an earlier one is left "
-                "as it was. Free some space or choose another folder, then continue with --resume."
+                f"the checkpoint {self.path} cannot be written ({error}); an earlier one is "
+                "unchanged. Free some space or choose another folder, then continue with --resume.",
+                code="cannot-write-file",
             ) from error
         self._written = time.monotonic()
 
     def load(self, start: State) -> State:
-        """The state kept last, in the form of the state a new run would start from."""
+        """The last state written, in the tree structure of the state a new run starts from."""
         try:
             with safe_open(self.path, framework="numpy") as file:
-                note = json.loads((file.metadata() or {})["epiclick"])
+                metadata = json.loads((file.metadata() or {})["epiclick"])
                 named = {name: file.get_tensor(name) for name in sorted(file.keys())}
-            version = get(note, "schema_version", int)
+            version = get(metadata, "schema_version", int)
         except FileNotFoundError:
             raise InputError(
-                f"there is no checkpoint {self.path} to resume from; start anew without --resume"
+                f"there is no checkpoint {self.path} to resume from; start anew without --resume",
+                code="file-missing",
             ) from None
         except (OSError, *MALFORMED) as error:
             raise InputError(
                 f"{self.path} is not a checkpoint of epiclick, or is damaged ({error}); "
-                "leave --resume out to start anew"
+                "leave --resume out to start anew",
+                code="damaged-file",
             ) from error
         self._check_version(version)
         try:
-            check_record(note)
-            if note["arrays"] != digest_arrays(named):
+            check_record(metadata)
+            if metadata["arrays"] != digest_arrays(named):
                 raise ValueError(CHANGED)
-            run = dict(note["run"])
-            history = tuple(Epoch(**row) for row in note["history"])
-            best_epochs = tuple(map(int, note["best_epochs"]))
-            best_validations = tuple(map(float, note["best_validations"]))
+            run = dict(metadata["run"])
+            history = tuple(Epoch(**row) for row in metadata["history"])
+            best_epochs = tuple(map(int, metadata["best_epochs"]))
+            best_validations = tuple(map(float, metadata["best_validations"]))
         except MALFORMED as error:
-            raise InputError(f"{self.path} is damaged ({error}); start anew") from error
+            raise InputError(
+                f"{self.path} is damaged ({error}); start anew", code="damaged-file"
+            ) from error
         self._check_run(run)
         arrays = list(named.values())
         leaves, form = jax.tree.flatten((start.parameters, start.optimizer, start.best))
         if [(a.shape, a.dtype) for a in arrays] != [(a.shape, a.dtype) for a in leaves]:
-            raise InputError(f"{self.path} holds parameters of another shape; start anew")
+            raise InputError(
+                f"{self.path} contains parameters of another shape; start anew",
+                code="checkpoint-of-another-run",
+            )
         with jax.enable_x64(True):
             parts = jax.tree.unflatten(form, [jnp.asarray(array) for array in arrays])
         parameters, optimizer, best = parts
         return State(parameters, optimizer, best, best_epochs, best_validations, history)
 
     def remove(self) -> None:
-        """Delete the file, when the run is done."""
+        """Delete the file, once the run is done."""
         self.path.unlink(missing_ok=True)
 
     def _check_version(self, version: int) -> None:
-        """Refuse another version's file."""
+        """Reject a file of another version."""
         if version != SCHEMA_VERSION:
             raise InputError(
                 f"{self.path} has checkpoint version {version}, this epiclick reads "
-                f"{SCHEMA_VERSION}; start anew"
+                f"{SCHEMA_VERSION}; start anew",
+                code="unsupported-version",
             )
 
     def _check_run(self, run: Mapping[str, Any]) -> None:
-        """Refuse a run that depends on something else."""
+        """Reject the checkpoint of a run with other data, settings or versions."""
         changed = [name for name, digest in self.run.items() if run.get(name) != digest]
         if changed:
             raise InputError(
                 f"{self.path} belongs to a run that differs in its {' and '.join(changed)}; give "
-                "the same again, or leave --resume out to start anew"
+                "the same again, or leave --resume out to start anew",
+                code="checkpoint-of-another-run",
             )
 
 
 def digest_counts(counts: ClickCounts) -> str:
-    """A digest of ids, entries and features (of the latter, names and some rows)."""
+    """A digest of ids, entries, and names and some rows of the features."""
     digest = hashlib.blake2b(digest_size=16)
     for table in (pa.table({"q": counts.query_id, "d": counts.doc_id}), counts.contexts):
         digest.update(repr(table.schema).encode())
@@ -153,52 +162,62 @@ def digest_counts(counts: ClickCounts) -> str:
 
 
 def digest_settings(settings: Any) -> str:
-    """A digest of anything whose text says all about it, such as frozen dataclasses."""
+    """A digest of anything that its `repr` describes in full, such as frozen dataclasses."""
     return hashlib.blake2b(repr(settings).encode(), digest_size=16).hexdigest()
 
 
 def unfinished(path: str | os.PathLike[str]) -> Path:
-    """Where the checkpoint of a model that is to be written to `path` is kept."""
+    """Path of the checkpoint for a model that is to be written to `path`."""
     path = Path(path)
     return path.with_name(f"{path.name}.checkpoint")
 
 
 def warm_start(init: FittedModel, start: Parameters, train: ClickCounts) -> Parameters:
-    """The parameters of a fitted model, for the contexts of another log."""
+    """The parameters of a fitted model, mapped to the contexts of another log.
+
+    Contexts that the model does not know get the parameters of `start`.
+    """
     if (init.features is None) != (train.features is None):
         has, lacks = ("the log", "the model") if init.features is None else ("the model", "the log")
-        raise InputError(f"{has} has features and {lacks} has none; a start needs both or neither")
+        raise InputError(
+            f"{has} has features and {lacks} has none; starting from a model needs both or neither",
+            code="init-feature-mismatch",
+        )
     if train.features is not None and columns_of(init, train.features) is not None:
         raise InputError(
-            "the model to start from was trained on features in another order; give them in its own"
+            "the model to start from was trained on features in another order; use its order",
+            code="init-feature-mismatch",
         )
     alike = init.features is None or _shapes(init.parameters) == _shapes(start)
     if not alike or init.parameters.position.is_point != start.position.is_point:
         raise InputError(
             "the model to start from has other hidden layers or another kind of estimator; use its "
-            f"settings: {dict(init.settings)}"
+            f"settings: {dict(init.settings)}",
+            code="init-layer-mismatch",
         )
     names, before = train.contexts.column_names, init.options.click_model
     if before != train.options.click_model:
         raise InputError(
             f"the model to start from is a {before}, and the log was counted for a "
-            f"{train.options.click_model}; a start needs one click model"
+            f"{train.options.click_model}; both must have the same click model",
+            code="init-click-model-mismatch",
         )
     if init.contexts.column_names != names:
         raise InputError(
             f"the model to start from knows contexts by {', '.join(init.contexts.column_names)}, "
-            f"the log by {', '.join(names)}"
+            f"the log by {', '.join(names)}",
+            code="init-context-mismatch",
         )
 
-    def moved(old: Any, new: Any, row: np.ndarray) -> np.ndarray:
-        """Values by context of the old model where it knows them."""
+    def mapped(old: Any, new: Any, row: np.ndarray) -> np.ndarray:
+        """Values of the old model in the contexts it knows, else new ones."""
         known = (row >= 0).reshape(-1, *[1] * (np.ndim(new) - 1))
         return np.where(known, np.asarray(old)[row], new)
 
     row = _located(train.contexts, init.contexts)
     values = zip(init.parameters.position, start.position, strict=True)
-    position = type(start.position)(*(moved(old, new, row) for old, new in values))
-    # the posterior of a model is of a last layer in float64
+    position = type(start.position)(*(mapped(old, new, row) for old, new in values))
+    # the last layer of a model with a posterior is float64
     layers = tuple(
         (np.asarray(weight, np.float32), np.asarray(bias, np.float32))
         for weight, bias in init.parameters.layers
@@ -206,12 +225,12 @@ def warm_start(init: FittedModel, start: Parameters, train: ClickCounts) -> Para
     if init.features is None:
         ((weight, bias),), ((first, _),) = layers, start.layers
         given = _located(train.given[0], given_of(init)[0])
-        layers = ((moved(weight, first, given), bias),)
+        layers = ((mapped(weight, first, given), bias),)
     return Parameters(layers, position)
 
 
 def _located(contexts: pa.Table, among: pa.Table) -> np.ndarray:
-    """(contexts,) row of each context in another table, -1 where it has none."""
+    """(contexts,) row of each context in another table, -1 where it is absent."""
     names = contexts.column_names
     return locate_rows(*({name: table[name] for name in names} for table in (contexts, among)))
 

@@ -1,7 +1,7 @@
 """The training loop: shuffled batches, AdamW, early stopping that restores the best weights.
 
-It trains one network, or an ensemble at once: what it is told of each comes as an array (networks,)
-whose first is the model's own. Each network stops and is restored by itself.
+It trains one network, or an ensemble at once: results come as arrays (networks,) whose first
+element is the model's own network. Each network has its own early stopping.
 """
 
 import signal
@@ -27,15 +27,15 @@ from epiclick.training.progress import Progress, Silent
 
 
 @contextmanager
-def held_interrupts() -> Iterator[Callable[[], None]]:
-    """Hold Ctrl-C back until the function that is given is called; a second one comes at once.
+def deferred_interrupts() -> Iterator[Callable[[], None]]:
+    """Defer Ctrl-C until the yielded function is called; a second one takes effect at once.
 
-    In the midst of a conversion by numpy an interrupt becomes another error, and as a lock is taken
-    it may leave the lock held for ever, by which the thread that loads batches would wait.
+    Inside a numpy conversion an interrupt becomes another error, and while a lock is being acquired
+    it may leave the lock held for ever, blocking the thread that loads batches.
     """
     pressed = False
 
-    def hold(number: int, frame: FrameType | None) -> None:
+    def defer(number: int, frame: FrameType | None) -> None:
         nonlocal pressed
         if pressed:
             raise KeyboardInterrupt
@@ -45,11 +45,11 @@ def held_interrupts() -> Iterator[Callable[[], None]]:
         if pressed:
             raise KeyboardInterrupt
 
-    # handlers can be set by the main thread alone; another program's own are left as they are
+    # only the main thread can set handlers; those of another program are left in place
     main = threading.current_thread() is threading.main_thread()
     ours = main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if ours:
-        signal.signal(signal.SIGINT, hold)
+        signal.signal(signal.SIGINT, defer)
     try:
         yield check
     finally:
@@ -58,22 +58,22 @@ def held_interrupts() -> Iterator[Callable[[], None]]:
     check()
 
 
-# streams of random numbers, each with a seed of its own for every epoch
+# streams of random numbers, each seeded per epoch
 SHUFFLE, SAMPLE, VALIDATE = 1, 2, 3
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """One row of the history, of the model's own network; likelihoods are per display.
+    """One row of the history, for the model's own network; likelihoods are per display.
 
     Attributes:
         epoch: number, from 1.
-        log_likelihood: of the training pairs, as estimated while they were learned from.
+        log_likelihood: of the training pairs, estimated batch by batch during the epoch.
         validation: of the held-out pairs after the epoch; None without any.
         zero_gradients: steps whose gradient was exactly 0.
         seconds: since training began.
-        members_log_likelihood: mean over the members of an ensemble, each of the pairs it was
-            given; None without any.
+        members_log_likelihood: mean over the members of an ensemble, each on its own bootstrap;
+            None without members.
         members_validation: mean over the members, of the held-out pairs.
     """
 
@@ -93,13 +93,13 @@ class Epoch:
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """All that the loop carries from one epoch to the next.
+    """Everything the loop carries from one epoch to the next.
 
     Attributes:
         parameters: the current ones.
-        optimizer: what AdamW remembers.
+        optimizer: AdamW's state.
         best: parameters to keep: of the best epoch so far, or the current ones without patience.
-        best_epochs: number of their epoch, for each network.
+        best_epochs: their epoch's number, for each network.
         best_validations: validation likelihood at that epoch, for each network.
         history: one row per epoch.
     """
@@ -113,23 +113,23 @@ class State:
 
     @property
     def best_epoch(self) -> int:
-        """Number of the epoch whose parameters are the model's own."""
+        """Number of the epoch whose parameters the model keeps."""
         return self.best_epochs[0]
 
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """A run of training that can be continued from any of its states.
+    """A training run that can be continued from any of its states.
 
     Attributes:
         objective: what is maximised.
         begin: the parameters to start from.
         train: pairs to learn from.
         valid: held-out pairs for early stopping, or None.
-        settings: how long and how fast.
-        keep: called with the state after each epoch, and when interrupted; for checkpoints.
-        progress: told about steps and epochs.
-        networks: how many there are; parameters of several have a leading axis.
+        settings: number of epochs, learning rates, early stopping.
+        keep: callback with the state after each epoch, and when interrupted; for checkpoints.
+        progress: callbacks after steps and epochs.
+        networks: one network or an ensemble, whose parameters have a leading axis.
     """
 
     objective: Objective
@@ -146,21 +146,20 @@ class Training:
         count = self.networks.count
         with jax.enable_x64(True):
             parameters = jax.tree.map(jnp.asarray, self.begin)
-            memory = self.networks.remember(self._optimizer, parameters)
-            return State(parameters, memory, parameters, (0,) * count, (-np.inf,) * count)
+            optimizer = self.networks.init_optimizer(self._optimizer, parameters)
+            return State(parameters, optimizer, parameters, (0,) * count, (-np.inf,) * count)
 
     def run(self, state: State) -> State:
         """Train until the last epoch, or until validation stops improving for all networks.
 
         Returns the last state; its `best` holds the parameters to use.
         """
-        # clicks multiply up to probabilities that float32 cannot tell from 0; the network itself
-        # stays in float32
+        # products over clicks underflow in float32; the network itself stays in float32
         with jax.enable_x64(True):
             objective = self.objective.started(self._first_log_likelihood)
             began = time.monotonic() - (state.history[-1].seconds if state.history else 0)
             try:
-                with held_interrupts() as check:
+                with deferred_interrupts() as check:
                     while not self.done(state):
                         state = self._epoch(objective, state, began, check)
                         if self.keep is not None:
@@ -172,15 +171,15 @@ class Training:
         return state
 
     def done(self, state: State) -> bool:
-        """Whether no further epoch is wanted."""
-        return len(state.history) >= self.settings.epochs or bool(self._waited(state).all())
+        """Whether training is complete."""
+        return len(state.history) >= self.settings.epochs or bool(self._stopped(state).all())
 
     def trained(self, state: State) -> list[Parameters]:
-        """Parameters to use of each network, numpy arrays."""
-        return self.networks.each(state.best)
+        """The parameters to use for each network, as numpy arrays."""
+        return self.networks.unstack(state.best)
 
-    def _waited(self, state: State) -> np.ndarray:
-        """Whether each network has waited long enough for better parameters, (networks,)."""
+    def _stopped(self, state: State) -> np.ndarray:
+        """Whether early stopping has ended the training of each network, (networks,)."""
         if self.settings.patience is None:
             return np.zeros(self.networks.count, bool)
         return len(state.history) - np.array(state.best_epochs) >= self.settings.patience
@@ -197,9 +196,9 @@ class Training:
         )
 
     def _first_log_likelihood(self) -> float:
-        """Likelihood of a batch before any step, for estimators that scale by it."""
+        """Log-likelihood of a batch before any step, for estimators that scale by it."""
         inputs, batch = next(self.train.epoch())
-        begin, weight = self.networks.each(self.begin)[0], np.atleast_2d(batch.weight)[0]
+        begin, weight = self.networks.unstack(self.begin)[0], np.atleast_2d(batch.weight)[0]
         draws = self.objective.draw(self._rngs(SAMPLE, 0)[0], begin, inputs)
         batch = replace(batch, weight=weight)
         return float(jax.jit(self.objective.loss)(begin, inputs, batch, draws)[1].log_likelihood)
@@ -210,20 +209,20 @@ class Training:
         number = len(state.history) + 1
         parameters, optimizer = state.parameters, state.optimizer
         samples = self._rngs(SAMPLE, number)
-        told: list[tuple[Any, Any]] = []
+        steps: list[tuple[Any, Any]] = []
         for inputs, batch in self.train.epoch(self._rngs(SHUFFLE, number)[0]):
             try:
                 draws = self.networks.draw(objective.draw, samples, parameters, inputs)
             except Diverged:
-                self._check_finite(number, *self._by_step(told))  # says in which step
+                self._check_finite(number, *self._by_step(steps))  # names the step
                 raise
             parameters, optimizer, log_likelihood, largest = self.networks.step(
                 objective, self._optimizer, parameters, optimizer, inputs, batch, draws
             )
-            told.append((log_likelihood, largest))
+            steps.append((log_likelihood, largest))
             self.progress.step()
             check()
-        likelihoods, gradients = self._by_step(told)
+        likelihoods, gradients = self._by_step(steps)
         self._check_finite(number, likelihoods, gradients)
         validation = self._validate(parameters)
         self._check_held_out(number, validation)
@@ -239,8 +238,8 @@ class Training:
             float(validation[1:].mean()) if ensemble and validation is not None else None,
         )
         self.progress.epoch(row.log_likelihood, row.validation)
-        # a network that has stopped stays as it was, however well it would go on
-        better = ~self._waited(state)
+        # a network that has stopped keeps its parameters, even if later ones would be better
+        better = ~self._stopped(state)
         if validation is None:
             validation = np.full(self.networks.count, -np.inf)
         elif self.settings.patience is not None:
@@ -248,23 +247,23 @@ class Training:
         return State(
             parameters,
             optimizer,
-            self.networks.choose(better, parameters, state.best),
+            self.networks.select(better, parameters, state.best),
             tuple(np.where(better, number, state.best_epochs).tolist()),
             tuple(np.where(better, validation, state.best_validations).tolist()),
             (*state.history, row),
         )
 
-    def _by_step(self, told: Sequence[tuple[Any, Any]]) -> tuple[np.ndarray, np.ndarray]:
-        """Likelihoods and largest derivatives, (steps, networks) each."""
-        found = np.array([[np.ravel(part) for part in step] for step in told])
-        found = found.reshape(len(told), 2, self.networks.count)
-        return found[:, 0], found[:, 1]
+    def _by_step(self, steps: Sequence[tuple[Any, Any]]) -> tuple[np.ndarray, np.ndarray]:
+        """Log-likelihoods and largest derivatives, (steps, networks) each."""
+        values = np.array([[np.ravel(part) for part in step] for step in steps])
+        values = values.reshape(len(steps), 2, self.networks.count)
+        return values[:, 0], values[:, 1]
 
     def _validate(self, parameters: Parameters) -> np.ndarray | None:
         """Log-likelihood of the held-out pairs under each network, per display."""
         if self.valid is None:
             return None
-        rngs = self._rngs(VALIDATE, 0)  # the same samples each time, so that epochs compare
+        rngs = self._rngs(VALIDATE, 0)  # the same samples each time, to make epochs comparable
         total = np.zeros(self.networks.count)
         for inputs, batch in self.valid.epoch():
             bias = self.networks.draw(self.objective.draw_bias, rngs, parameters, inputs)
@@ -272,11 +271,11 @@ class Training:
         return total / self.valid.displays
 
     @property
-    def _kept(self) -> str:
+    def _checkpoint_kept(self) -> str:
         return "" if self.keep is None else "The last checkpoint is kept."
 
     def _rngs(self, stream: int, epoch: int) -> list[np.random.Generator]:
-        """Random numbers of one stream in one epoch, for each network: no state is kept of them."""
+        """Generators of one stream in one epoch, for each network; stateless, for resuming."""
         first = [self.settings.seed, stream, epoch]
         others = ([*first, i] for i in range(1, self.networks.count))
         return [np.random.default_rng(seed) for seed in (first, *others)]
@@ -291,7 +290,8 @@ class Training:
                 f"{len(likelihoods)}: the log-likelihood is {likelihoods[step, network]:g} and the "
                 f"largest derivative {gradients[step, network]:g}. The likely cause is a learning "
                 f"rate that is too high (it is {self.settings.learning_rate:g}); try a tenth of "
-                f"it. {self._kept}"
+                f"it. {self._checkpoint_kept}",
+                code="training-diverged",
             )
 
     def _check_held_out(self, epoch: int, validation: np.ndarray | None) -> None:
@@ -300,7 +300,8 @@ class Training:
         value = validation[~np.isfinite(validation)][0]
         raise InputError(
             f"the held-out pairs have a log-likelihood of {value} after epoch {epoch}: "
-            "the model is sure of what did not happen there. The likely cause is a feature "
+            "the model rules out what happened there. The likely cause is a feature "
             "with extreme values among them, or a learning rate that is too high (it is "
-            f"{self.settings.learning_rate:g}). {self._kept}"
+            f"{self.settings.learning_rate:g}). {self._checkpoint_kept}",
+            code="validation-not-finite",
         )

@@ -4,8 +4,8 @@ r"""What training maximises, per pair of the batch:
 
 as in section 5.4 of the paper, but for the division by pairs.
 
-An objective ties a model (parameters to Betas) to an estimator (Betas and counts to a gradient),
-and says how likely held-out pairs are, in one way for all estimators.
+An objective connects a model (parameters to Betas) with an estimator (Betas and counts to a
+gradient), and scores held-out pairs in the same way for all estimators.
 """
 
 from collections.abc import Callable
@@ -27,10 +27,10 @@ from epiclick.relevance.heads import relevance_betas, relevance_points
 
 
 class Diverged(InputError):
-    """Likelihood, gradient or parameters ceased to be finite."""
+    """Likelihood, gradient or parameters are no longer finite."""
 
 
-class Told(NamedTuple):
+class LossAux(NamedTuple):
     """A batch's log-likelihood, and the logarithm of a factor on its gradient."""
 
     log_likelihood: jax.Array
@@ -38,11 +38,11 @@ class Told(NamedTuple):
 
 
 class Objective(Protocol):
-    """What the training loop needs to know of a model."""
+    """What the training loop needs from a model."""
 
     @property
     def is_point(self) -> bool:
-        """Whether the click model's parameters are points while training, and not Betas."""
+        """Whether the click model's parameters are points during training, not Betas."""
         ...
 
     def draw(self, rng: np.random.Generator, parameters: Parameters, inputs: Any) -> Draws | None:
@@ -51,22 +51,22 @@ class Objective(Protocol):
 
     def loss(
         self, parameters: Parameters, inputs: jax.Array, batch: PairBatch, draws: Draws | None
-    ) -> tuple[jax.Array, Told]:
-        """Scalar whose gradient is followed downwards, and what the loop is told beside it."""
+    ) -> tuple[jax.Array, LossAux]:
+        """The scalar to minimise, and auxiliary results for the training loop."""
         ...
 
     def draw_bias(self, rng: np.random.Generator, parameters: Parameters, inputs: Any) -> Any:
-        """Position biases at which held-out pairs are scored, found on the host."""
+        """Position biases at which held-out pairs are scored, computed on the host."""
         ...
 
     def score(
         self, parameters: Parameters, inputs: jax.Array, batch: PairBatch, bias: Any
     ) -> jax.Array:
-        """Log-likelihood of held-out pairs, each with all uncertainty integrated out, summed."""
+        """Summed log-likelihood of held-out pairs, each with its uncertainty integrated out."""
         ...
 
     def started(self, measure: Callable[[], float]) -> Self:
-        """The objective of a run whose first batch has the log-likelihood that `measure` finds."""
+        """The objective of a run whose first batch has the log-likelihood `measure()`."""
         ...
 
 
@@ -80,8 +80,8 @@ class EpistemicObjective:
         clicks: the click model.
         anchor: context whose bias is 1; None for the paper's free scale.
         samples: position biases drawn to score held-out pairs, where bias is a Beta.
-        held: contexts whose bias stays where it starts, where bias is a point.
-        frozen: whether the parameters of all confidences stay where they start.
+        fixed: contexts whose bias stays at its initial value, where bias is a point.
+        frozen: whether the parameters of all confidences stay at their initial values.
     """
 
     estimator: Estimator[Any]
@@ -89,29 +89,31 @@ class EpistemicObjective:
     clicks: ClickModel
     anchor: int | None
     samples: int
-    held: tuple[int, ...] = ()
+    fixed: tuple[int, ...] = ()
     frozen: bool = False
 
     @property
     def is_point(self) -> bool:
-        """As the estimator takes the click model's parameters."""
+        """As for the estimator."""
         return self.estimator.is_point
 
     def draw(self, rng: np.random.Generator, parameters: Parameters, inputs: Any) -> Draws | None:
-        """Samples for one step; no program runs where none are needed."""
+        """Samples for one step; None, without running a program, where none are needed."""
         if parameters.position.is_point:
             return None
         betas = _betas(parameters, inputs)
         if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(betas)):
-            raise Diverged("nothing can be drawn from parameters that are not finite")
+            raise Diverged(
+                "nothing can be drawn from parameters that are not finite", code="training-diverged"
+            )
         return self.estimator.draw(rng, *betas)
 
     def loss(
         self, parameters: Parameters, inputs: jax.Array, batch: PairBatch, draws: Draws | None
-    ) -> tuple[jax.Array, Told]:
+    ) -> tuple[jax.Array, LossAux]:
         """Negative objective, estimated log-likelihood and scale of the gradient."""
         if self.frozen:
-            parameters = _with_held_confidence(parameters)
+            parameters = _with_fixed_confidence(parameters)
         relevance = Betas(
             *relevance_betas(parameters.layers, inputs, jnp, smooth=parameters.smooth)
         )
@@ -123,10 +125,10 @@ class EpistemicObjective:
             betas = parameters.position.betas(jnp)
             spread = None if betas is None else Betas(*betas)
             objective += weight * modified_entropy(relevance, spread, batch.weight)
-        return -objective, Told(estimate.log_likelihood, estimate.log_scale)
+        return -objective, LossAux(estimate.log_likelihood, estimate.log_scale)
 
     def draw_bias(self, rng: np.random.Generator, parameters: Parameters, inputs: Any) -> Emission:
-        """Of (samples, contexts); one sample where bias is a point."""
+        """Emissions (samples, contexts); one sample where bias is a point."""
         if not parameters.position.is_point:
             _, position = _betas(parameters, inputs)
             log_theta, log_rest = draw_position(rng, position, self.samples)
@@ -137,28 +139,28 @@ class EpistemicObjective:
     def score(
         self, parameters: Parameters, inputs: jax.Array, batch: PairBatch, bias: Any
     ) -> jax.Array:
-        """Sum over pairs of log of the mean of JJ over position biases."""
+        """Sum over pairs of the log of the mean likelihood over position biases."""
         alpha, beta = relevance_betas(parameters.layers, inputs, jnp, smooth=parameters.smooth)
         each = pair_log_likelihoods(bias, alpha, beta, batch)  # (samples, pairs)
         return (jax.nn.logsumexp(each, axis=0) - jnp.log(len(each))) @ batch.weight
 
     def started(self, measure: Callable[[], float]) -> Self:
-        """Let the estimator ask for the first batch's likelihood."""
+        """Let the estimator measure the first batch's likelihood."""
         return replace(self, estimator=self.estimator.started(measure))
 
     def _position(self, parameters: Parameters) -> Betas | Emission:
         if not parameters.position.is_point:
             return Betas(*position_betas(parameters.position, jnp))
         logit = parameters.position.points.logit
-        if self.held:
-            held = np.isin(np.arange(len(logit)), self.held)
-            logit = jnp.where(held, jax.lax.stop_gradient(logit), logit)
+        if self.fixed:
+            fixed = np.isin(np.arange(len(logit)), self.fixed)
+            logit = jnp.where(fixed, jax.lax.stop_gradient(logit), logit)
         return self.clicks.emission(logit, self.anchor, jnp)
 
 
 @dataclass(frozen=True)
 class PointwiseObjective:
-    """Likelihood under one number for each relevance and position: the usual PBM.
+    """Likelihood with a point estimate for each relevance and position: the usual PBM.
 
     Attributes:
         clicks: the click model.
@@ -178,10 +180,10 @@ class PointwiseObjective:
 
     def loss(
         self, parameters: Parameters, inputs: jax.Array, batch: PairBatch, draws: Draws | None
-    ) -> tuple[jax.Array, Told]:
-        """Negative mean log-likelihood a pair, and the log-likelihood."""
+    ) -> tuple[jax.Array, LossAux]:
+        """Negative mean log-likelihood per pair, and the log-likelihood."""
         total = self.score(parameters, inputs, batch, None)
-        return -total / _total(batch), Told(total, 0.0)
+        return -total / _total(batch), LossAux(total, 0.0)
 
     def draw_bias(self, rng: np.random.Generator, parameters: Parameters, inputs: Any) -> None:
         """Nothing is sampled."""
@@ -190,17 +192,17 @@ class PointwiseObjective:
         self, parameters: Parameters, inputs: jax.Array, batch: PairBatch, bias: Any
     ) -> jax.Array:
         """Sum over pairs and contexts of M log(theta zeta) + W log(1 - theta zeta)."""
-        zeta, other = relevance_points(parameters.layers, inputs, jnp)
+        zeta, rest = relevance_points(parameters.layers, inputs, jnp)
         emission = parameters.position.emission(self.clicks, self.anchor, jnp)
-        return batch.weight @ known_log_likelihoods(emission, zeta, other, batch)
+        return batch.weight @ known_log_likelihoods(emission, zeta, rest, batch)
 
     def started(self, measure: Callable[[], float]) -> Self:
         """The same objective."""
         return self
 
 
-def _with_held_confidence(parameters: Parameters) -> Parameters:
-    """The same parameters, of which those of confidences have no gradient."""
+def _with_fixed_confidence(parameters: Parameters) -> Parameters:
+    """The same parameters, without gradients for confidences."""
     *body, last = parameters.layers
     mean = jnp.arange(len(last[1])) == 0  # the first output; the second is the confidence
     weight, bias = (jnp.where(mean, part, jax.lax.stop_gradient(part)) for part in last)
@@ -209,13 +211,13 @@ def _with_held_confidence(parameters: Parameters) -> Parameters:
 
 
 def _total(batch: PairBatch) -> jax.Array:
-    """How many pairs the batch counts as; 1 where a bootstrap has drawn none of them."""
+    """Total weight of the batch's pairs; 1 where a bootstrap has drawn none of them."""
     total = batch.weight.sum()
     return jnp.where(total > 0, total, 1.0)
 
 
 @jax.jit
 def _betas(parameters: Parameters, inputs: jax.Array) -> tuple[Betas, Betas]:
-    """Relevance of the batch's pairs, and position bias."""
+    """Betas of the relevance of the batch's pairs, and of position bias."""
     relevance = Betas(*relevance_betas(parameters.layers, inputs, jnp, smooth=parameters.smooth))
     return relevance, Betas(*position_betas(parameters.position, jnp))

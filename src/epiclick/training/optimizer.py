@@ -1,4 +1,4 @@
-"""AdamW with a rate for the network and a higher one for the lookups; training settings."""
+"""Training settings, and AdamW with a higher learning rate for the lookups than the network."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,15 +17,15 @@ class TrainingSettings:
         epochs: passes over the pairs, at most.
         batch_size: most pairs in a batch.
         learning_rate: of AdamW, for the network; falls to 0 along half a cosine if `decay`.
-        position_rate: factor on it for the position lookup (and for relevance without features),
-            which has a handful of parameters to move far where the network has thousands.
-        weight_decay: of AdamW, on the network's weights alone.
+        position_rate: factor on it for the lookup of the click model (and for relevance without
+            features), whose few parameters must move further than the network's thousands.
+        weight_decay: of AdamW, on the network's weight matrices only.
         patience: epochs without a better validation likelihood before training stops; None trains
-            to the last epoch and keeps what it then has.
+            to the last epoch and keeps its parameters.
         decay: whether the learning rate falls.
-        seed: of the first weights, the batches and the samples.
-        members: networks of an ensemble, trained beside the model's own; 1 for none.
-        bootstrap: whether each of them learns from a bootstrap of the queries.
+        seed: of the initial weights, the batches and the samples.
+        members: networks of an ensemble, trained besides the model's own; 1 for no ensemble.
+        bootstrap: whether each member is trained on a bootstrap of the queries.
     """
 
     epochs: int
@@ -41,20 +41,21 @@ class TrainingSettings:
 
     @property
     def networks(self) -> int:
-        """How many are trained: the model's own, and the members if there are any."""
+        """Number of networks to train: the model's own, and the members of an ensemble."""
         return 1 if self.members == 1 else 1 + self.members
 
 
 @dataclass(frozen=True)
 class Optimizer:
-    """What a step of AdamW depends on; hashable, so that equal ones share a compiled program.
+    """Settings of AdamW; hashable, so that equal ones share a compiled program.
 
     Attributes:
         learning_rate: of the network.
-        position_rate: factor on it for the lookups: position bias, and relevance by exposure.
-        weight_decay: on matrices of weights alone.
-        steps: after which the rate has fallen to 0 along half a cosine; None for a constant rate.
-        network: whether relevance comes from a network on features.
+        position_rate: factor on it for the lookups: click model, and relevance by exposure.
+        weight_decay: on weight matrices only.
+        steps: number of steps in which the rate falls to 0 along half a cosine; None for a constant
+            rate.
+        network: whether relevance is a network on features.
     """
 
     learning_rate: float
@@ -64,7 +65,7 @@ class Optimizer:
     network: bool
 
     def make(self) -> optax.GradientTransformation:
-        """The transformation of gradients."""
+        """The gradient transformation."""
         rates = {
             "network": self._adam(self.learning_rate),
             "lookup": self._adam(self.learning_rate * self.position_rate),

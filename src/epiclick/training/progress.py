@@ -1,7 +1,6 @@
 """A progress bar for training, on a terminal only."""
 
 import sys
-from types import TracebackType
 from typing import Protocol, Self
 
 from rich.console import Console
@@ -15,32 +14,32 @@ from rich.progress import Progress as Bar
 
 
 class Progress(Protocol):
-    """Whoever wants to know how training goes on."""
+    """Callbacks of the training loop."""
 
     def step(self) -> None:
-        """A batch was learned from."""
+        """Called after each batch."""
         ...
 
     def epoch(self, log_likelihood: float, validation: float | None) -> None:
-        """An epoch ended with these likelihoods per display."""
+        """Called after each epoch, with log-likelihoods per display."""
         ...
 
 
 class Silent:
-    """Tells nobody."""
+    """Shows no progress."""
 
     def step(self) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     def epoch(self, log_likelihood: float, validation: float | None) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
 
 class TrainingBar:
-    """Epochs done, steps a second, likelihood and time left, on standard error."""
+    """Epochs done, steps per second, likelihood and remaining time, on standard error."""
 
     def __init__(self, epochs: int, steps: int, *, shown: bool = True) -> None:
-        """Prepare a bar for so many epochs of so many steps."""
+        """Prepare a bar for `epochs` epochs of `steps` steps each."""
         self._bar = Bar(
             TextColumn("training"),
             BarColumn(bar_width=20),
@@ -60,21 +59,16 @@ class TrainingBar:
         self._bar.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Take the bar away."""
+    def __exit__(self, *exception: object) -> None:
+        """Remove the bar."""
         self._bar.stop()
 
     def resume(self, epochs: int) -> None:
-        """Begin with so many epochs behind."""
+        """Start with this many epochs already done."""
         self._bar.update(self._task, completed=epochs)
 
     def step(self) -> None:
-        """Move the bar by a batch."""
+        """Advance the bar by one batch."""
         self._stepped += 1
         elapsed = self._bar.tasks[0].elapsed or 0.0
         rate = f"{self._stepped / elapsed:.1f} steps/s" if elapsed else ""
