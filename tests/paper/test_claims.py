@@ -23,7 +23,7 @@ from epiclick.paper.statement import (
     mean_interval,
 )
 
-from .planted import EPOCHS, RUNS, as_claimed, contradicted, planted, shortened
+from .planted import EPOCHS, RUNS, as_claimed, contradicted, planted, results_of, shortened
 
 MIXED = 4  # runs, two of them as claimed and two against it: no claim can be told from them
 IDS = [statement.id for statement in STATEMENTS]
@@ -152,7 +152,7 @@ class TestEpochs:
             ("pointwise", 0, epoch, "whole_set", 0, value)
             for epoch, value in ((1, -0.5), (10, -0.4), (20, -0.3), (30, -0.4), (40, -0.4))
         ]
-        results = Results.from_rows(rows, planted(as_claimed(), runs=1).settings)
+        results = results_of(rows, planted(as_claimed(), runs=1).settings)
         assert epoch_near_best(results, "pointwise").tolist() == [20]
         assert epoch_near_last(results, "pointwise").tolist() == [10]
         assert epoch_stays_near_last(results, "pointwise").tolist() == [30]
@@ -199,7 +199,7 @@ class TestClaims:
              and r["epoch"] > 50 and r["quantity"] != "ranker_truth" else r["value"])
             for r in rows
         ]  # fmt: skip
-        results = Results.from_rows(broken, true.settings)
+        results = results_of(broken, true.settings)
         for claim in make_claims(results):
             about = {"self_normalized", "exact"} & set(claim.needs)
             assert (claim.outcome == OPEN) == bool(about), claim.id

@@ -28,7 +28,7 @@ from epiclick.paper.reproduction_page import write_page
 from epiclick.paper.results import Results
 from epiclick.paper.statement import FAILS, Check
 
-from .planted import as_claimed, planted, shortened
+from .planted import as_claimed, planted, results_of, shortened
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -157,7 +157,7 @@ class TestFigures:
              np.nan if r["method"] == "self_normalized" else r["value"])
             for r in kept
         ]  # fmt: skip
-        assert draw_position_bias(Results.from_rows(rows, results.settings), tmp_path)
+        assert draw_position_bias(results_of(rows, results.settings), tmp_path)
 
     def test_distributions_pressed_against_an_end_can_be_drawn(
         self, results: Results, tmp_path: Path
@@ -168,7 +168,7 @@ class TestFigures:
             for k in range(1, 6)
             for quantity, value in (("theta_alpha", 1e5), ("theta_beta", 1e-2 / k))
         ]
-        assert draw_position_bias(Results.from_rows(rows, results.settings), tmp_path)
+        assert draw_position_bias(results_of(rows, results.settings), tmp_path)
 
 
 class TestRangeOfLikelihoods:
