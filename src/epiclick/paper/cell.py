@@ -226,7 +226,7 @@ def _rankers(
 
 
 def _no_rankers(bench: Bench, variant: Variant) -> dict[str, np.ndarray]:
-    """The same for a model that has diverged: NaN beside the truth."""
+    """The same for a model that has diverged: the truth, and NaN for its values."""
     if not variant.ranker:
         return {}
     truth = bench.rankers.truth

@@ -30,6 +30,10 @@ CENTRED = 0.05  # a twentieth of the axis of figure 3
 NARROW = 2.0  # standard deviations between the truth and the mean
 SPREAD = 2.0  # factor
 AT_ONE = "A true position bias of 1 can only be underestimated."
+WIDTH = (
+    "The width of these distributions depends on the batch size and on when training stops, not "
+    "only on the data."
+)
 BIAS = "Means of the position-bias distributions after the last epoch, minus the truth."
 DISTANCE = "median distance of the truth from the mean, in standard deviations"
 
@@ -52,13 +56,13 @@ def _within(method: str, positions: Sequence[int]) -> Checks:
     """Mean position bias within a margin of the truth; relative errors for comparison."""
 
     def checks(results: Results) -> list[Check]:
-        truth, asked = results.truth, [k for k in positions if k <= len(results.truth)]
+        truth, known = results.truth, [k for k in positions if k <= len(results.truth)]
         error = bias_mean(results, method) - truth
         return [
             *(Check(f"theta_{k} - truth, {method}", runs_of(error[:, k - 1]), -CENTRED, CENTRED)
-              for k in asked),
+              for k in known),
             *(Check(f"theta_{k} / truth - 1, {method}", runs_of(error[:, k - 1] / truth[k - 1]),
-                    decides=False) for k in asked),
+                    decides=False) for k in known),
         ]  # fmt: skip
 
     return checks
@@ -224,8 +228,7 @@ BIAS_STATEMENTS: tuple[Statement, ...] = (
             f"Holds if they are within a factor of {SPREAD:g}.",
             (method, "pointwise"),
             _spread(method),
-            note="The width of these distributions depends on the batch size and on when training "
-            "stops, not only on the data.",
+            note=WIDTH,
         )
         for which, method in CONDITIONED.items()
     ),

@@ -197,17 +197,8 @@ _TENTH = Settings(
 )
 
 # about as many steps per epoch, ten minutes on two cores
-_QUICK = replace(
-    _TENTH,
-    preset="quick",
-    queries=800,
-    docs=40,
-    pages=8_000,
-    runs=3,
-    epochs=100,
-    samples=30,
-    room=0.15,
-)
+_QUICK = replace(_TENTH, preset="quick", queries=800, docs=40, pages=8_000, runs=3, epochs=100,
+                 samples=30, room=0.15)  # fmt: skip
 
 PRESETS: dict[str, Settings] = {
     "paper": Settings(room=0.05, rates=RATES),
