@@ -19,7 +19,7 @@ import epiclick as ec
 from epiclick.cli.relevance import write_frames
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import FeatureTable
-from epiclick.paper.measuring import forget_peak, held_memory, peak_memory
+from epiclick.paper.measuring import current_memory, peak_memory, reset_peak_memory
 
 SIZES = (1_000_000, 10_000_000)
 POSITIONS, FEATURES, MOST_SHOWN = 5, 4, 12
@@ -49,8 +49,8 @@ def measure(pairs: int) -> dict[str, float]:
     world = ec.simulate(queries=500, features=FEATURES, pages=5_000, positions=POSITIONS, seed=0)
     model = ec.EpistemicPBM(epochs=3).fit(world.counts(), progress=False)
     counts = synthetic(pairs)
-    before = held_memory()
-    forget_peak()
+    before = current_memory()
+    reset_peak_memory()
     start, busy = time.perf_counter(), time.process_time()
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "relevance.parquet"

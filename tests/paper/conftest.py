@@ -1,4 +1,4 @@
-"""What tests of the reproduction share: tiny settings, and one reproduction of them."""
+"""Fixtures for tests of the reproduction: tiny settings, and one reproduction with them."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def tiny() -> Settings:
 
 @pytest.fixture(scope="session")
 def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Results]:
-    """A folder with a whole reproduction, and its results."""
+    """A folder with a complete reproduction, and its results."""
     folder = tmp_path_factory.mktemp("reproduction")
     results = reproduce(TINY, folder, jobs=1, progress=False)
     assert results is not None

@@ -1,11 +1,13 @@
 """Results in which the paper's claims are true, false, or true in every other run."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import pyarrow as pa
 
 from epiclick.beta import Beta
-from epiclick.paper.results import Cost, Results
+from epiclick.paper.results import SCHEMA, Cost, Results, sorted_table
 from epiclick.paper.settings import Settings
 
 RUNS, SAMPLES = 12, 200
@@ -20,7 +22,7 @@ POINTS = ("pointwise", "marginal")
 
 @dataclass(frozen=True)
 class Profile:
-    """How a method behaves: where it ends, how fast, what it learns."""
+    """How a method behaves: its final likelihood, its speed, what it learns."""
 
     final: float
     slow: bool = False
@@ -36,7 +38,7 @@ class Profile:
 
 
 def as_claimed() -> dict[str, Profile]:
-    """Methods of which every claim is true."""
+    """Methods for which every claim is true."""
     best = Profile(-0.40)
     naive = Profile(-0.498, theta=np.full(5, 0.5), confidence=1.2, mu_sd=0.002, nu=1.1, nu_sd=0.01)
     alone = replace(best, final=-0.44, theta=TRUTH - 0.08, confidence=3_000, mu_rise=0.15, nu=80,
@@ -72,8 +74,8 @@ def as_claimed() -> dict[str, Profile]:
 
 
 def contradicted() -> dict[str, Profile]:
-    """Methods of which every claim is false."""
-    # off at one position, and yet nearer than methods of higher likelihood
+    """Methods for which every claim is false."""
+    # wrong at one position, and yet closer than methods with a higher likelihood
     worst = Profile(-0.46, slow=True, theta=TRUTH - 0.2 * (TRUTH == 1), confidence=1.2, mu_sd=0.01,
                     nu=5, nu_sd=0.01, ranker_bias=0.5, ranker_sd=0.01)  # fmt: skip
     naive = Profile(-0.40, theta=np.full(5, 0.5), confidence=3_000)
@@ -110,8 +112,21 @@ def contradicted() -> dict[str, Profile]:
 Row = tuple[str, int, int, str, int, float]
 
 
+def results_of(
+    rows: Iterable[Row],
+    settings: Settings,
+    costs: Iterable[Cost] = (),
+    rankers: Iterable[str] = (),
+) -> Results:
+    """Results of rows (method, run, epoch, quantity, index, value) in any order."""
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)]
+    table = sorted_table(pa.table(arrays, schema=SCHEMA))
+    return Results(table, settings, np.array(settings.theta), tuple(costs), tuple(rankers))
+
+
 def cell(method: str, run: int, own: Profile, rng: np.random.Generator) -> list[Row]:
-    """The rows of one method and run, with a little noise of the run."""
+    """The rows of one method and run, with a little noise per run."""
     epochs = np.array(EPOCHS, float)
     way = epochs / epochs[-1] if own.slow else 1 - np.exp(-epochs / 20)
     likelihood = START + (own.final - START) * way + 1e-4 * rng.standard_normal()
@@ -127,7 +142,7 @@ def cell(method: str, run: int, own: Profile, rng: np.random.Generator) -> list[
         "mu_sd": own.mu_sd * noise[1] * steady,
     }
     if method == "naive-literal":
-        curves["zero_gradients"] = np.where(epochs <= 1_200, 1.0, 0.5)  # 0.9 in all
+        curves["zero_gradients"] = np.where(epochs <= 1_200, 1.0, 0.5)  # 0.9 overall
     point = method.startswith("pointwise")
     if not point:
         curves["nu_mean"] = 1 + (own.nu - 1) * share * noise[2]
@@ -160,7 +175,7 @@ def cell(method: str, run: int, own: Profile, rng: np.random.Generator) -> list[
 
 
 def planted(*worlds: dict[str, Profile], runs: int = RUNS, seed: int = 1) -> Results:
-    """Results whose runs follow the worlds by turns."""
+    """Results whose runs follow the worlds in turn."""
     rng = np.random.default_rng(seed)
     rows = [
         row
@@ -174,10 +189,10 @@ def planted(*worlds: dict[str, Profile], runs: int = RUNS, seed: int = 1) -> Res
         for run in range(runs)
     ]
     settings = Settings(runs=runs, epochs=EPOCHS[-1], theta=THETA)
-    return Results.from_rows(rows, settings, costs, ("f34", "f172", "f<195>"))
+    return results_of(rows, settings, costs, ("f34", "f172", "f<195>"))
 
 
 def shortened(results: Results, epochs: int) -> Results:
-    """The same with its later epochs cut off; quantities of the last one are lost."""
+    """The same without its later epochs; quantities of the last one are lost."""
     kept = [epoch <= epochs for epoch in results.table["epoch"].to_pylist()]
     return replace(results, table=results.table.filter(kept))

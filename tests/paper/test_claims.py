@@ -1,4 +1,4 @@
-"""Claims: decided by their rules in worlds where they are true, false, or not to be told."""
+"""Claims: decided by their rules in worlds where they are true, false, or undecided."""
 
 import json
 from dataclasses import replace
@@ -23,9 +23,9 @@ from epiclick.paper.statement import (
     mean_interval,
 )
 
-from .planted import EPOCHS, RUNS, as_claimed, contradicted, planted, shortened
+from .planted import EPOCHS, RUNS, as_claimed, contradicted, planted, results_of, shortened
 
-MIXED = 4  # runs, two of them as claimed and two against it: no claim can be told from them
+MIXED = 4  # runs, two of them as claimed and two against it: no claim can be decided from them
 IDS = [statement.id for statement in STATEMENTS]
 
 
@@ -61,7 +61,7 @@ class TestInterval:
         assert mean_interval(a - b, 0.99).low < found.low
 
     @pytest.mark.parametrize("by_run", [[], [1.0], [1.0, np.nan], [1.0, np.inf]])
-    def test_is_missing_where_there_is_none(self, by_run: list[float]) -> None:
+    def test_is_nan_without_enough_finite_runs(self, by_run: list[float]) -> None:
         found = mean_interval(by_run)
         assert np.isnan([found.low, found.high]).all()
         assert Check("x", tuple(by_run), above=0).outcome == OPEN
@@ -86,21 +86,21 @@ class TestCheck:
 
     def test_several_hold_together_or_one_is_enough(self) -> None:
         good, bad = Check("x", self.runs, above=-2), Check("x", self.runs, above=9)
-        unsure = Check("x", self.runs, above=1)
-        beside = replace(bad, decides=False)
-        assert combined([good, beside]) == HOLDS
-        assert combined([good, unsure]) == OPEN
-        assert combined([good, unsure, bad]) == FAILS
-        assert combined([beside]) == OPEN
+        undecided = Check("x", self.runs, above=1)
+        shown = replace(bad, decides=False)
+        assert combined([good, shown]) == HOLDS
+        assert combined([good, undecided]) == OPEN
+        assert combined([good, undecided, bad]) == FAILS
+        assert combined([shown]) == OPEN
         assert combined([bad, good], any_of_them=True) == HOLDS
-        assert combined([bad, unsure], any_of_them=True) == OPEN
+        assert combined([bad, undecided], any_of_them=True) == OPEN
         assert combined([bad, bad], any_of_them=True) == FAILS
 
     @pytest.mark.parametrize(("any_of_them", "alone"), [(False, FAILS), (True, HOLDS)])
-    def test_one_of_six_decides_alone_no_oftener_than_one_of_one(
+    def test_one_of_six_decides_alone_no_more_often_than_one_of_one(
         self, any_of_them: bool, alone: str
     ) -> None:
-        """At the very margin, in 2.5 % of the cases; four standard errors allowed."""
+        """At the margin itself, in 2.5 % of the cases; four standard errors allowed."""
         worlds = np.random.default_rng(6).normal(1, 1, (1_000, 6, 15))
         checks = [[Check("x", tuple(by_run), above=1) for by_run in world] for world in worlds]
         rate = np.mean([combined(each, any_of_them) == alone for each in checks])
@@ -108,19 +108,19 @@ class TestCheck:
         assert rate < allowed
         assert np.mean([any(c.outcome == alone for c in each) for each in checks]) > 2 * allowed
 
-    def test_one_against_others_within_chance_cannot_be_told(self) -> None:
+    def test_one_against_others_within_chance_is_undecided(self) -> None:
         bad, good = Check("x", (0.0, 1.0, 2.0), above=4.0), Check("x", self.runs, above=-2)
         assert (bad.outcome, combined([bad])) == (FAILS, FAILS)
         assert combined([bad, good, good]) == OPEN
 
-    def test_runs_that_cannot_answer_are_shown_and_decide_nothing(self) -> None:
+    def test_unfit_runs_are_shown_and_decide_nothing(self) -> None:
         check = Check("x", self.runs, above=9, unfit="too short")
         assert check.outcome == combined([check]) == OPEN
         assert check.reason == "x: too short"
         assert check.to_dict()["mean"] == 2
 
     def test_equivalence_errs_at_its_nominal_rate_at_most(self) -> None:
-        """At the very margin "holds" comes in 2.5 % of the cases; 4 standard errors allowed."""
+        """At the margin itself, "holds" occurs in 2.5 % of cases; 4 standard errors allowed."""
         rng = np.random.default_rng(5)
         samples = rng.normal(1, 1, (2_000, 15))
         outcomes = [Check("x", tuple(s), -1, 1).outcome for s in samples]
@@ -147,12 +147,12 @@ class TestEpochs:
                 e for e, v in zip(epochs, curve, strict=True) if v >= max(curve) - 0.001
             )
 
-    def test_a_curve_that_overfits_is_near_its_best_before_it_comes_back(self) -> None:
+    def test_a_curve_that_overfits_is_near_its_last_value_before_its_best(self) -> None:
         rows = [
             ("pointwise", 0, epoch, "whole_set", 0, value)
             for epoch, value in ((1, -0.5), (10, -0.4), (20, -0.3), (30, -0.4), (40, -0.4))
         ]
-        results = Results.from_rows(rows, planted(as_claimed(), runs=1).settings)
+        results = results_of(rows, planted(as_claimed(), runs=1).settings)
         assert epoch_near_best(results, "pointwise").tolist() == [20]
         assert epoch_near_last(results, "pointwise").tolist() == [10]
         assert epoch_stays_near_last(results, "pointwise").tolist() == [30]
@@ -182,10 +182,10 @@ class TestClaims:
             gone = {"self_normalized", "conditioned/S@0.25"} & set(claim.needs)
             assert (claim.outcome == OPEN) == bool(gone)
             assert all(key in claim.reason for key in gone)
-        hardly = without(true, *(key for key in true.methods if key != "naive"))
-        assert all(c.outcome == OPEN for c in make_claims(hardly))
+        one = without(true, *(key for key in true.methods if key != "naive"))
+        assert all(c.outcome == OPEN for c in make_claims(one))
 
-    def test_a_claim_needs_no_more_than_it_says(self, true: Results) -> None:
+    def test_a_claim_needs_no_other_methods_than_it_names(self, true: Results) -> None:
         for statement in STATEMENTS:
             others = (key for key in true.methods if key not in statement.needs)
             claim = statement.of(without(true, *others))
@@ -199,7 +199,7 @@ class TestClaims:
              and r["epoch"] > 50 and r["quantity"] != "ranker_truth" else r["value"])
             for r in rows
         ]  # fmt: skip
-        results = Results.from_rows(broken, true.settings)
+        results = results_of(broken, true.settings)
         for claim in make_claims(results):
             about = {"self_normalized", "exact"} & set(claim.needs)
             assert (claim.outcome == OPEN) == bool(about), claim.id
@@ -210,7 +210,9 @@ class TestClaims:
         assert {claim.outcome for claim in claims} == {OPEN}
         assert all(claim.reason for claim in claims)
 
-    def test_a_short_run_says_nothing_of_1200_epochs_but_tells_its_own(self, true: Results) -> None:
+    def test_a_short_run_cannot_decide_about_1200_epochs_but_shows_its_own(
+        self, true: Results
+    ) -> None:
         claims = {c.id: c for c in make_claims(shortened(true, 1_000))}
         claim = claims["RQ2.3"]
         assert claim.outcome == OPEN
@@ -219,7 +221,7 @@ class TestClaims:
         assert claims["RQ2.2"].outcome == HOLDS
         assert EPOCHS[-1] > 1_200
 
-    def test_far_fewer_epochs_cannot_be_refuted_by_too_few(self, true: Results) -> None:
+    def test_far_fewer_epochs_cannot_be_refuted_by_a_short_run(self, true: Results) -> None:
         """The epistemic model takes 100 epochs, and three times that is more than 250."""
         claims = {c.id: c for c in make_claims(shortened(true, 250))}
         for id in ("RQ2.2", "RQ2.2 exact", "RQ2.why.5", "RQ2.why.6"):
@@ -227,16 +229,16 @@ class TestClaims:
             assert "took almost all of 250 epochs" in claims[id].reason
             assert 0 < claims[id].checks[0].interval.mean < np.log2(3)
 
-    def test_likelihoods_that_are_alike_put_no_method_before_another(self) -> None:
+    def test_similar_likelihoods_do_not_order_methods(self) -> None:
         world = as_claimed()
         alike = replace(world["naive+baseline"], final=world["self_normalized"].final)
         (claim,) = (
             c for c in make_claims(planted({**world, "naive+baseline": alike})) if c.id == "RQ3.7"
         )
         assert claim.outcome == OPEN
-        assert "higher likelihood cannot be told" in claim.reason
+        assert "unclear which of the two has the higher likelihood" in claim.reason
 
-    def test_json_holds_every_number(
+    def test_json_has_every_number(
         self, outcomes: dict[str, dict[str, Claim]], tmp_path: Path
     ) -> None:
         claims = list(outcomes[OPEN].values())

@@ -1,4 +1,4 @@
-"""Figures and page of a reproduction: whole, repeatable, and showing what was measured."""
+"""Figures and page of a reproduction: complete, reproducible, and showing the measurements."""
 
 import re
 import subprocess
@@ -28,12 +28,12 @@ from epiclick.paper.reproduction_page import write_page
 from epiclick.paper.results import Results
 from epiclick.paper.statement import FAILS, Check
 
-from .planted import as_claimed, planted, shortened
+from .planted import as_claimed, planted, results_of, shortened
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _coarse() -> Iterator[None]:
-    """Few dots an inch: rendering takes most of the time."""
+    """Few dots per inch: rendering takes most of the time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(figure_curves, "DPI", 40)
         yield
@@ -52,7 +52,7 @@ def folder(results: Results, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def only(results: Results, *methods: str) -> Results:
-    """The same with some methods only."""
+    """The same with only some methods."""
     kept = [method in methods for method in results.table["method"].to_pylist()]
     return replace(results, table=results.table.filter(kept))
 
@@ -61,7 +61,7 @@ class TestDensities:
     runs = Beta([30.0, 2.0, 300.0], [20.0, 7.0, 150.0])
 
     def test_the_barycentre_is_nearest_to_all_runs(self) -> None:
-        """Brute force: of all increasing step functions, the one with the least squared distance.
+        """Brute force: of all increasing step functions, the one with the smallest squared distance.
 
         Distance of distributions on a line is that of their quantiles; at each probability the
         minimiser is found by a search that knows nothing of means.
@@ -87,13 +87,13 @@ class TestDensities:
         steps = np.diff(place) * (density[1:] + density[:-1]) / 2
         curve = np.concatenate([[P[0]], P[0] + np.cumsum(steps)])
         expected = np.diff(np.interp(edges, place, curve))
-        # what 203 points of a curve say of an area is good to 1e-3
+        # an area from 203 points of a curve is accurate to 1e-3
         error = 5 * np.sqrt(share * (1 - share) / draws) + 1e-3
         assert (np.abs(share - expected) < error).all()
         mixture = np.histogram(np.concatenate(samples), edges)[0] / (3 * draws)
         assert np.abs(mixture - expected).max() > 20 * error.max()
 
-    def test_survives_distributions_at_the_ends(self) -> None:
+    def test_distributions_at_the_bounds_give_numbers(self) -> None:
         for alpha, beta in ((0.01, 0.5), (1e5, 1e-2), (1e-3, 1e-3)):
             for values in density_curves(Beta([alpha, 1.0], [beta, 1.0])):
                 assert not np.isnan(values).any()
@@ -109,7 +109,7 @@ class TestBand:
             assert (low[epoch], high[epoch]) == pytest.approx(oracle)
             assert mean[epoch] == pytest.approx(column.mean())
 
-    def test_leaves_out_what_diverged(self) -> None:
+    def test_leaves_out_diverged_runs(self) -> None:
         values = np.array([[1.0, np.nan, np.nan], [2.0, 2.0, np.nan], [3.0, 4.0, np.nan]])
         mean, low, _ = band(values)
         assert mean[:2].tolist() == [2.0, 3.0]
@@ -119,7 +119,7 @@ class TestBand:
 
 
 class TestFigures:
-    def test_every_figure_is_drawn_in_both_forms(self, folder: Path) -> None:
+    def test_every_figure_is_drawn_in_both_formats(self, folder: Path) -> None:
         for name in FIGURES:
             assert (folder / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
             assert (folder / "figures" / f"{name}.pdf").read_bytes().startswith(b"%PDF")
@@ -150,18 +150,16 @@ class TestFigures:
              np.nan if r["method"] == "self_normalized" else r["value"])
             for r in kept
         ]  # fmt: skip
-        assert draw_position_bias(Results.from_rows(rows, results.settings), tmp_path)
+        assert draw_position_bias(results_of(rows, results.settings), tmp_path)
 
-    def test_distributions_pressed_against_an_end_can_be_drawn(
-        self, results: Results, tmp_path: Path
-    ) -> None:
+    def test_distributions_at_a_bound_can_be_drawn(self, results: Results, tmp_path: Path) -> None:
         rows = [
             ("exact", run, 1, quantity, k, value)
             for run in range(2)
             for k in range(1, 6)
             for quantity, value in (("theta_alpha", 1e5), ("theta_beta", 1e-2 / k))
         ]
-        assert draw_position_bias(Results.from_rows(rows, results.settings), tmp_path)
+        assert draw_position_bias(results_of(rows, results.settings), tmp_path)
 
 
 class TestRangeOfLikelihoods:
@@ -183,7 +181,7 @@ class TestRangeOfLikelihoods:
         assert whole[0] <= low
         assert high <= whole[1]
 
-    def test_a_method_that_went_astray_is_cut_off(self) -> None:
+    def test_a_method_that_is_far_off_is_cut_off(self) -> None:
         means = {"exact": self.overfitted, "naive": np.array([-0.6, -3.0, -9.0, -9.0, -9.0])}
         assert likelihood_range(means, close_up=False)[0] > -1.1
 
@@ -211,9 +209,7 @@ class TestTable:
         write_claims_table(make_claims(few), tmp_path / "claims.md")
         assert "| not run: conditioned, self_normalized |" in (tmp_path / "claims.md").read_text()
 
-    def test_tells_numbers_of_runs_that_cannot_answer(
-        self, results: Results, tmp_path: Path
-    ) -> None:
+    def test_shows_numbers_of_unfit_runs(self, results: Results, tmp_path: Path) -> None:
         write_claims_table(make_claims(shortened(results, 1_000)), tmp_path / "claims.md")
         rows = (tmp_path / "claims.md").read_text().splitlines()
         row = next(row for row in rows if row.startswith("| RQ2.3 |"))
@@ -223,10 +219,10 @@ class TestTable:
 
     def test_a_refuted_claim_shows_what_refutes_it(self, results: Results, tmp_path: Path) -> None:
         claim = next(claim for claim in make_claims(results) if len(claim.checks) > 1)
-        unsure = Check("one", (1.0, 2.0, 3.0), above=0, unfit="too short")
+        undecided = Check("one", (1.0, 2.0, 3.0), above=0, unfit="too short")
         against = Check("another", (1.0, 2.0, 3.0), above=99)
         write_claims_table(
-            [replace(claim, checks=(unsure, against), outcome=FAILS)], tmp_path / "claims.md"
+            [replace(claim, checks=(undecided, against), outcome=FAILS)], tmp_path / "claims.md"
         )
         row = (tmp_path / "claims.md").read_text().splitlines()[-1]
         assert "another: 2 (" in row
@@ -255,7 +251,7 @@ class Reader(HTMLParser):
 
 
 class TestPage:
-    def test_holds_all_of_it_and_needs_nothing_else(self, results: Results, folder: Path) -> None:
+    def test_is_complete_and_self_contained(self, results: Results, folder: Path) -> None:
         claims = make_claims(results)
         page = write_page(results, claims, folder).read_text()
         reader = Reader()

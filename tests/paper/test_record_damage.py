@@ -1,4 +1,4 @@
-"""Rows of a cell that are damaged are refused in words, or read as the very same."""
+"""Damaged files of a cell are rejected with a message, or read with the same content."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +24,7 @@ def record() -> Record:
     return kept
 
 
-def test_damage_is_refused_or_harmless(record: Record, tmp_path: Path) -> None:
+def test_damage_is_detected_or_harmless(record: Record, tmp_path: Path) -> None:
     record.save(tmp_path / "03.parquet")
     whole = record.table()
 
@@ -37,22 +37,20 @@ def test_damage_is_refused_or_harmless(record: Record, tmp_path: Path) -> None:
     assert refused > 150
 
 
-def test_rows_of_before_there_were_digests_are_read(record: Record, tmp_path: Path) -> None:
+def test_rows_without_a_digest_are_read(record: Record, tmp_path: Path) -> None:
     pq.write_table(record.table(), tmp_path / "03.parquet")
     assert len(read_rows(tmp_path / "03.parquet")) == len(record.table())
 
 
-def test_a_damaged_note_of_costs_says_nothing_rather_than_something_else(
-    record: Record, tmp_path: Path
-) -> None:
+def test_damaged_metadata_are_empty_rather_than_wrong(record: Record, tmp_path: Path) -> None:
     files = CellFiles(tmp_path, VARIANTS["exact"], 3)
     files.finish(record, Cost("exact", 3, 1.5, 2.5, 10**9), rankers=["bm25", "pagerank"])
-    before = files.load_note()
+    before = files.load_metadata()
     del before["digest"]
     assert before["rankers"] == ["bm25", "pagerank"]
-    content = files.note.read_bytes()
+    content = files.metadata.read_bytes()
     for broken in flipped(content, len(content)):
-        files.note.write_bytes(broken)
-        found = files.load_note()
+        files.metadata.write_bytes(broken)
+        found = files.load_metadata()
         assert not found or {**found, **before} == found
-    assert replace(files, run=4).load_note() == {}
+    assert replace(files, run=4).load_metadata() == {}

@@ -1,13 +1,15 @@
-"""The table of results: what is put in comes out, in order."""
+"""The table of results: values are found by method, run, epoch, quantity and index."""
 
 import itertools
 
 import numpy as np
 import pytest
 
-from epiclick.errors import InputError
 from epiclick.paper.results import Cost, Results
 from epiclick.paper.settings import Settings
+
+from ..raising import raises_code
+from .planted import results_of
 
 RUNS, EPOCHS = (0, 1, 2), (1, 10, 20)
 
@@ -26,14 +28,14 @@ def results() -> Results:
     ]
     np.random.default_rng(0).shuffle(rows)  # type: ignore[arg-type]
     rows = [(m, int(r), int(e), q, int(i), float(v)) for m, r, e, q, i, v in rows]
-    # samples keep their order, which falls
+    # samples keep their order, which is decreasing
     rows += [
         ("exact", run, 20, "ranker_sample", ranker, -float(sample))
         for sample in range(12)
         for ranker in (0, 1)
         for run in RUNS
     ]
-    return Results.from_rows(rows, Settings(), [Cost("exact", 0, 1.0, 2.0, 3)], ["f1", "f2"])
+    return results_of(rows, Settings(), [Cost("exact", 0, 1.0, 2.0, 3)], ["f1", "f2"])
 
 
 def test_values_are_found_by_run_and_epoch(results: Results) -> None:
@@ -55,21 +57,24 @@ def test_samples_keep_their_order(results: Results) -> None:
     np.testing.assert_array_equal(samples[1, 1], -np.arange(12.0))
 
 
-def test_what_was_not_measured_is_said(results: Results) -> None:
+def test_missing_quantities_are_reported(results: Results) -> None:
     assert results.methods == ("exact",)
     assert results.runs == RUNS
     assert not results.has("exact", "nu_sd")
-    with pytest.raises(InputError, match="nu_sd of exact was not measured"):
+    with raises_code("quantity-not-measured") as error:
         results.of("exact", "nu_sd")
-    with pytest.raises(InputError, match="which are not 3 runs of"):
+    assert "nu_sd of exact" in str(error.value)
+    with raises_code("incomplete-results") as error:
         results.of("exact", "per_pair", 5)
+    assert "3 runs" in str(error.value)
     np.testing.assert_array_equal(results.truth, [1, 1 / 2, 1 / 3, 1 / 4, 1 / 5])
 
 
-def test_a_missing_value_is_not_made_up(results: Results) -> None:
+def test_a_missing_value_is_an_error(results: Results) -> None:
     columns = (results.table[name].to_pylist() for name in results.table.column_names)
     rows = zip(*columns, strict=True)
     kept = [row for row in rows if row[:4] != ("exact", 1, 10, "per_pair")]
-    ragged = Results.from_rows(kept, results.settings)
-    with pytest.raises(InputError, match="8 values of per_pair"):
-        ragged.of("exact", "per_pair")
+    incomplete = results_of(kept, results.settings)
+    with raises_code("incomplete-results") as error:
+        incomplete.of("exact", "per_pair")
+    assert "8 values of per_pair" in str(error.value)

@@ -1,4 +1,4 @@
-"""A whole reproduction: in one go, in shares, and killed on the way."""
+"""A whole reproduction: uninterrupted, in shares, and killed midway."""
 
 import io
 import json
@@ -14,13 +14,14 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from epiclick.errors import InputError
 from epiclick.paper import measuring, runs
 from epiclick.paper.cells import Cell, Share
 from epiclick.paper.results import KEYS, Results
 from epiclick.paper.runs import RESULTS, reproduce, tune
 from epiclick.paper.settings import Settings
 from epiclick.paper.variants import VARIANTS
+
+from ..raising import raises_code
 
 KILLED = ("naive+baseline", 0, 2)  # method, run, epoch
 
@@ -29,30 +30,29 @@ import os, signal, sys
 from dataclasses import replace
 sys.path.insert(0, sys.argv[2])
 from conftest import TINY
-from epiclick.paper import progress, watch
-from epiclick.paper.runs import reproduce
+from epiclick.paper import measuring, runs
 
-watch.SECONDS_BETWEEN = 0.0
+measuring.CHECKPOINT_SECONDS = 0.0
 
 def epoch(self, cell, number, likelihood):
     if (cell.variant.key, cell.run, number) == {killed!r}:
         os.kill(os.getpid(), signal.SIGKILL)
 
-progress.Silent.epoch = epoch
-reproduce(TINY, sys.argv[1], jobs=1)
+runs.NoProgress.epoch = epoch
+runs.reproduce(TINY, sys.argv[1], jobs=1)
 """
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, int]]:
-    """Method, run and epoch of all that was trained."""
-    heard: list[tuple[str, int, int]] = []
+def trained(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, int]]:
+    """Method, run and number of every epoch that is trained."""
+    epochs: list[tuple[str, int, int]] = []
 
     def epoch(self: object, cell: Cell, number: int, likelihood: float) -> None:
-        heard.append((cell.variant.key, cell.run, number))
+        epochs.append((cell.variant.key, cell.run, number))
 
-    monkeypatch.setattr(runs.Silent, "epoch", epoch)
-    return heard
+    monkeypatch.setattr(runs.NoProgress, "epoch", epoch)
+    return epochs
 
 
 def test_every_cell_has_every_quantity_at_every_measured_epoch(
@@ -75,7 +75,7 @@ def test_every_cell_has_every_quantity_at_every_measured_epoch(
                 if quantity in likelihoods:
                     assert (values < 0).all()
         assert results.has(method, "nu_mean") is not point
-    # runs have clicks and weights of their own
+    # each run has its own clicks and weights
     assert np.all(np.diff(results.last("pointwise", "per_display"), axis=0) != 0)
     assert not results.has("naive+baseline", "ranker_value")
     truth, value = (results.last("pointwise", f"ranker_{each}") for each in ("truth", "value"))
@@ -89,7 +89,7 @@ def test_every_cell_has_every_quantity_at_every_measured_epoch(
     assert all(cost.memory > 10 * 2**20 for cost in results.costs)
 
 
-def test_another_name_has_the_same_rows_and_no_cell(done: tuple[Path, Results]) -> None:
+def test_an_alias_has_the_same_rows_and_no_cell(done: tuple[Path, Results]) -> None:
     folder, results = done
     assert not (folder / "cells" / "pointwise~start=0.5").exists()
     tables = [
@@ -99,7 +99,7 @@ def test_another_name_has_the_same_rows_and_no_cell(done: tuple[Path, Results]) 
     assert tables[0].drop(["method"]).equals(tables[1].drop(["method"]))
 
 
-def test_the_table_is_sorted_and_written_whole(done: tuple[Path, Results]) -> None:
+def test_the_table_is_sorted_and_saved_completely(done: tuple[Path, Results]) -> None:
     folder, results = done
     table = pq.read_table(folder / RESULTS)
     assert table.equals(results.table)
@@ -108,8 +108,8 @@ def test_the_table_is_sorted_and_written_whole(done: tuple[Path, Results]) -> No
     assert not [path for path in folder.rglob("*") if path.suffix in (".checkpoint", ".rows")]
 
 
-def test_killed_and_begun_again_it_is_the_same(
-    done: tuple[Path, Results], tmp_path: Path, told: list[tuple[str, int, int]]
+def test_killed_and_restarted_it_gives_the_same_results(
+    done: tuple[Path, Results], tmp_path: Path, trained: list[tuple[str, int, int]]
 ) -> None:
     script = SCRIPT.format(killed=KILLED)
     call = [sys.executable, "-c", script, str(tmp_path), str(Path(__file__).parent)]
@@ -121,27 +121,27 @@ def test_killed_and_begun_again_it_is_the_same(
     assert f"{under_way}.parquet" not in names
     again = reproduce(done[1].settings, tmp_path, jobs=1, progress=False)
     assert again is not None
-    # the cell under way went on after its first epoch, the one before it was left alone
-    assert told[0] == KILLED
-    assert ("pointwise", 0, 1) not in told
+    # the cell under way resumed after its first epoch, the finished one was not rerun
+    assert trained[0] == KILLED
+    assert ("pointwise", 0, 1) not in trained
     assert (tmp_path / RESULTS).read_bytes() == (done[0] / RESULTS).read_bytes()
 
 
-def test_damaged_checkpoints_are_begun_anew(
-    done: tuple[Path, Results], tmp_path: Path, tiny: Settings, told: list[tuple[str, int, int]]
+def test_damaged_checkpoints_are_discarded(
+    done: tuple[Path, Results], tmp_path: Path, tiny: Settings, trained: list[tuple[str, int, int]]
 ) -> None:
     damaged = tmp_path / "cells" / "pointwise" / "00.checkpoint"
     damaged.parent.mkdir(parents=True)
     damaged.write_bytes(b"not a checkpoint")
     one = replace(tiny, methods=("pointwise",), runs=1)
     assert reproduce(one, tmp_path, jobs=1, progress=False) is not None
-    assert told == [("pointwise", 0, epoch) for epoch in (1, 2, 3)]
+    assert trained == [("pointwise", 0, epoch) for epoch in (1, 2, 3)]
     cell = "cells/pointwise/00.parquet"
     assert (tmp_path / cell).read_bytes() == (done[0] / cell).read_bytes()
     assert not damaged.exists()
 
 
-def test_shares_merge_to_the_same_whatever_their_order(
+def test_shares_merge_to_the_same_results_in_any_order(
     done: tuple[Path, Results], tmp_path: Path, tiny: Settings
 ) -> None:
     for number in (3, 1):
@@ -152,7 +152,7 @@ def test_shares_merge_to_the_same_whatever_their_order(
     assert (tmp_path / RESULTS).read_bytes() == (done[0] / RESULTS).read_bytes()
 
 
-def test_processes_find_the_same_up_to_rounding(
+def test_processes_give_the_same_results_up_to_rounding(
     done: tuple[Path, Results], tmp_path: Path, tiny: Settings
 ) -> None:
     one = replace(tiny, methods=("pointwise",))
@@ -163,19 +163,21 @@ def test_processes_find_the_same_up_to_rounding(
         np.testing.assert_allclose(results.last("pointwise", quantity), expected, rtol=1e-5)
 
 
-def test_other_settings_are_refused_and_more_runs_are_not(
-    done: tuple[Path, Results], tiny: Settings, told: list[tuple[str, int, int]]
+def test_other_settings_are_rejected_but_more_runs_are_not(
+    done: tuple[Path, Results], tiny: Settings, trained: list[tuple[str, int, int]]
 ) -> None:
     folder, _ = done
-    with pytest.raises(InputError, match="epochs is 3 there and 4 here"):
+    with raises_code("settings-differ") as error:
         reproduce(replace(tiny, epochs=4), folder, jobs=1)
-    with pytest.raises(InputError, match="rates is"):
+    assert "epochs is 3 there and 4 here" in str(error.value)
+    with raises_code("settings-differ") as error:
         reproduce(replace(tiny, rates={**tiny.rates, "naive": 0.5}), folder, jobs=1)
+    assert "rates is" in str(error.value)
     before = (folder / RESULTS).read_bytes()
     fewer = reproduce(replace(tiny, methods=("pointwise",), runs=1), folder, jobs=1, progress=False)
     assert fewer is not None
     assert fewer.runs == (0,)
-    assert not told
+    assert not trained
     assert reproduce(tiny, folder, jobs=1, progress=False) is not None
     assert (folder / RESULTS).read_bytes() == before
 
@@ -184,7 +186,7 @@ def test_other_settings_are_refused_and_more_runs_are_not(
 def test_samples_of_parameters_that_diverged_do_not_stop_the_others(
     tmp_path: Path, tiny: Settings, method: str
 ) -> None:
-    # several steps an epoch: samples are wanted before the epoch is checked
+    # several steps per epoch: samples are drawn before the epoch is checked
     wild = replace(tiny, methods=(method,), runs=1, rates={**tiny.rates, method: 1e30})
     results = reproduce(wild, tmp_path, jobs=1, progress=False)
     assert results is not None
@@ -201,8 +203,8 @@ def test_training_that_diverges_leaves_nan(tmp_path: Path, tiny: Settings) -> No
     assert np.isnan(values[0, -1])
     assert np.isnan(results.last("pointwise", "ranker_value")).all()
     assert np.isfinite(results.last("pointwise", "ranker_truth")).all()
-    note = json.loads((tmp_path / "cells/pointwise/00.json").read_text())
-    assert note["diverged"] in (1, 2, 3)
+    metadata = json.loads((tmp_path / "cells/pointwise/00.json").read_text())
+    assert metadata["diverged"] in (1, 2, 3)
 
 
 def test_rates_are_chosen_on_validation_queries(tmp_path: Path, tiny: Settings) -> None:
@@ -212,20 +214,20 @@ def test_rates_are_chosen_on_validation_queries(tmp_path: Path, tiny: Settings) 
     assert tuned.tried[1e30] == -np.inf
     assert tuned.rate == max((1e-3, 1e-2), key=lambda rate: tuned.tried[rate])
     assert json.loads((tmp_path / "rates.json").read_text()) == {"pointwise": tuned.rate}
-    told = json.loads((tmp_path / "tried.json").read_text())["pointwise"]
-    assert told == {"0.001": tuned.tried[1e-3], "0.01": tuned.tried[1e-2], "1e+30": None}
+    tried = json.loads((tmp_path / "tried.json").read_text())["pointwise"]
+    assert tried == {"0.001": tuned.tried[1e-3], "0.01": tuned.tried[1e-2], "1e+30": None}
     settings = json.loads((tmp_path / "tuning/0.001/settings.json").read_text())
     assert (settings["scored"], settings["first_run"]) == ("vali", 99)
 
 
-def test_a_table_tells_what_is_under_way(tiny: Settings) -> None:
+def test_a_table_shows_the_cells_under_way(tiny: Settings) -> None:
     cells = [Cell(VARIANTS["pointwise"], 0), Cell(VARIANTS["conditioned"], 0)]
-    table = runs.CellTable(cells, epochs=4)
+    table = runs.ProgressTable(cells, epochs=4)
     assert table.seconds_left is None
     table.epoch(cells[1], 1, -0.5)
     assert table.seconds_left is not None
     table.done(cells[0])
-    table.epoch(cells[0], 4, -0.1)  # late news
+    table.epoch(cells[0], 4, -0.1)  # a late report
     console = Console(width=100, record=True, file=io.StringIO())
     console.print(table.table())
     text = console.export_text()
@@ -238,4 +240,4 @@ def test_a_table_tells_what_is_under_way(tiny: Settings) -> None:
 
 
 def test_checkpoints_come_within_two_minutes() -> None:
-    assert measuring.SECONDS_BETWEEN <= 120
+    assert measuring.CHECKPOINT_SECONDS <= 120

@@ -1,4 +1,4 @@
-"""Worlds of the runs, where models start in them, and what is measured of models."""
+"""Worlds of the runs, initial parameters of models, and measurements of models."""
 
 from dataclasses import replace
 
@@ -26,7 +26,7 @@ def begin(bench: Bench, key: str) -> Start:
     return start_of(VARIANTS[key], bench.settings, bench.data(0).train, bench.seed(0))
 
 
-def test_runs_have_the_same_items_and_other_clicks(bench: Bench) -> None:
+def test_runs_have_the_same_items_and_different_clicks(bench: Bench) -> None:
     first, second = bench.world(0), bench.world(1)
     assert first.features is second.features
     np.testing.assert_array_equal(first.relevance, second.relevance)
@@ -36,7 +36,7 @@ def test_runs_have_the_same_items_and_other_clicks(bench: Bench) -> None:
     assert bench.world(1).log.equals(second.log)
 
 
-def test_queries_that_are_scored_are_not_learned_from(bench: Bench) -> None:
+def test_models_are_not_trained_on_scored_queries(bench: Bench) -> None:
     data = bench.data(0)
     learned, scored = (set(part.query_id.to_pylist()) for part in (data.train, data.scored))
     assert not learned & scored
@@ -48,7 +48,7 @@ def test_queries_that_are_scored_are_not_learned_from(bench: Bench) -> None:
     np.testing.assert_array_equal(taken, data.scored.query_id.to_numpy())
 
 
-def test_shapes_do_not_depend_on_what_was_asked_before(tiny: Settings, bench: Bench) -> None:
+def test_shapes_do_not_depend_on_earlier_calls(tiny: Settings, bench: Bench) -> None:
     fresh = make_bench(tiny)
     late = fresh.pairs(1, 60).batches, fresh.scored(1)
     bench.data(0)
@@ -61,7 +61,7 @@ def test_shapes_do_not_depend_on_what_was_asked_before(tiny: Settings, bench: Be
     np.testing.assert_array_equal(np.sort(dealt[dealt >= 0]), np.arange(len(early[0].counts)))
 
 
-def test_models_start_where_the_paper_says(bench: Bench) -> None:
+def test_initial_parameters_are_those_of_the_paper(bench: Bench) -> None:
     inputs = bench.data(0).inputs
     for key, start in (("pointwise", 0.5), ("pointwise~start=0.9", 0.9)):
         parameters = begin(bench, key).parameters
@@ -77,7 +77,7 @@ def test_models_start_where_the_paper_says(bench: Bench) -> None:
         np.testing.assert_allclose(alpha_k, 0.55)
         np.testing.assert_allclose(beta_k, 0.55)
     assert np.ptp(alpha + beta) < 1e-6  # frozen: the same for all pairs
-    # all methods of a run begin with the same weights
+    # all methods of a run have the same initial weights
     ours, theirs = (begin(bench, key).parameters.layers[0][0] for key in ("exact", "naive"))
     np.testing.assert_array_equal(ours, theirs)
 
@@ -97,7 +97,7 @@ def test_variants_differ_in_rate_and_batches(tiny: Settings) -> None:
 
 @pytest.mark.parametrize(("key", "frozen"), [("exact~nu-frozen", True), ("exact", False)])
 def test_frozen_confidences_have_no_gradient(bench: Bench, key: str, frozen: bool) -> None:
-    variant = replace(VARIANTS[key], estimator="self_normalized")  # which compiles sooner
+    variant = replace(VARIANTS[key], estimator="self_normalized")  # which compiles faster
     start = start_of(variant, bench.settings, bench.data(0).train, 0)
     inputs, batch = next(bench.pairs(0, 60).epoch())
     with jax.enable_x64(True):
@@ -140,7 +140,7 @@ def test_a_point_estimate_is_measured_display_by_display(bench: Bench) -> None:
 
 
 def test_a_beta_is_integrated_pair_by_pair(bench: Bench) -> None:
-    """Bias is all but certain, so that an integral over relevance alone is left."""
+    """Bias is almost certain, so that only an integral over relevance is left."""
     data, start = bench.data(0), begin(bench, "exact")
     layers = start.parameters.layers
     theta = np.array([0.9, 0.5, 0.2])
@@ -168,7 +168,7 @@ def test_a_beta_is_integrated_pair_by_pair(bench: Bench) -> None:
     np.testing.assert_allclose(found["whole_set"], whole, rtol=1e-4)
 
 
-def test_every_run_is_scored_with_biases_of_its_own(bench: Bench) -> None:
+def test_every_run_is_scored_with_its_own_draws(bench: Bench) -> None:
     """The best of 60 draws decides the published score: it must differ between runs."""
     data, start = bench.data(0), begin(bench, "exact")
     model = _model(VARIANTS["exact"], data, start)

@@ -28,6 +28,9 @@ from epiclick.likelihood.pairs import (
     slots_of,
 )
 
+JOINED = 100_000
+"""Terms of the closed form (pairs times displays squared) added to a step to save compiling."""
+
 
 @dataclass(frozen=True)
 class Shapes:
@@ -185,14 +188,12 @@ class Batches:
         own = 1.0 if self.weight is None else self.weight[..., np.where(present, pairs, 0)]
         weight = np.where(present, own, 0.0)
         buckets, start = [], 0
-        for number, capacity in enumerate(self.capacity):
+        for number, capacity in _joined(self.capacity):
             part = slice(start, start + capacity)
             start += capacity
-            if not capacity:
-                continue
-            size = None if slots is None else slots[number]
+            size = None if slots is None else max(slots[: number + 1])
             index, clicks, unclicked = (each[part, :size] for each in laid_out)
-            # arrays stay on the host until a compiled program takes them
+            # arrays stay on the host until a program takes them
             buckets.append(
                 Bucket(
                     clicks,  # type: ignore[arg-type]
@@ -231,6 +232,26 @@ def _by_bucket(counts: ClickCounts, affine: bool) -> list[np.ndarray]:
     summed = counts.displays if affine else counts.displays - counts.clicks
     bucket = bucket_of(np.add.reduceat(summed, start))
     return [np.flatnonzero(bucket == i) for i in range(BUCKETS)]
+
+
+def _joined(capacity: Sequence[int]) -> list[tuple[int, int]]:
+    """Buckets in the program: the last bucket that each consists of, and its number of pairs.
+
+    Every bucket adds about half a second of compiling, whatever its size. Pairs of a small one go
+    with those of the next wider instead, which costs little per step.
+    """
+    joined, waiting = [], 0
+    for bucket, pairs in enumerate(capacity):
+        waiting += pairs
+        if bucket < len(WIDTHS) - 1:
+            extra = WIDTHS[bucket + 1] ** 2 - WIDTHS[bucket] ** 2
+            # what there is to join may lie beyond buckets without pairs
+            if waiting * extra <= JOINED and any(capacity[bucket + 1 : len(WIDTHS)]):
+                continue
+        if waiting:
+            joined.append((bucket, waiting))
+        waiting = 0
+    return joined
 
 
 def _slots(counts: ClickCounts, members: Sequence[np.ndarray]) -> tuple[int, ...] | None:

@@ -1,1 +1,1 @@
-"""The experiments of the paper, one file each."""
+"""The reproduction of the paper: its experiments, claims, figures and report."""

@@ -1,7 +1,7 @@
-"""One cell: one variant trained in one run, measured on the way, and kept.
+"""One cell: a variant is trained in one run, measured along the way, and saved.
 
-Training is that of `training.loop`. A cell that was killed goes on from its last checkpoint, to the
-very numbers it would have found.
+Training is that of `training.loop`. A cell that was killed resumes from its last checkpoint, with
+the same numbers as if it had not been interrupted.
 """
 
 import time
@@ -23,7 +23,14 @@ from epiclick.fitted.parameters import START_CONFIDENCE, BetaLookup, Parameters,
 from epiclick.fitted.state import FeatureSpec, FittedModel, QuerySets, TrainingSummary, head_of
 from epiclick.identification.anchor import resolve_anchor
 from epiclick.paper.cells import CellFiles
-from epiclick.paper.measuring import Measure, Tell, Watch, forget_peak, held_memory, peak_memory
+from epiclick.paper.measuring import (
+    CellRecorder,
+    Measure,
+    OnEpoch,
+    current_memory,
+    peak_memory,
+    reset_peak_memory,
+)
 from epiclick.paper.results import Cost
 from epiclick.paper.settings import Settings
 from epiclick.paper.variants import Variant
@@ -36,21 +43,24 @@ from epiclick.training.objective import Diverged, EpistemicObjective, Objective,
 from epiclick.training.optimizer import TrainingSettings
 
 SPREAD = 0.1
-"""Factor on the He normal weights of the last layer: means start near 1/2 and confidences near 1
-for all pairs, as in the paper, where the full weights would spread them from the outset."""
+"""Factor on the He normal weights of the last layer, so that means start near 1/2 and confidences
+near 1 for all pairs, as in the paper; full weights would spread them from the outset."""
 
-PBM = click_model("pbm")  # the paper's model of users
+PBM = click_model("pbm")  # the paper's click model
 
-LEAST_MEAN, MOST_MEAN = 0.01, 0.9  # of relevance that starts at a click rate
+LEAST_MEAN, MOST_MEAN = 0.01, 0.9  # of relevance that is initialised to a click rate
+
+MOST_MEMORY = 3 * 2**30
+"""Bytes above which compiled programs are released after a cell; each variant has its own."""
 
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """Where training begins.
+    """The starting point of training.
 
     Attributes:
-        objective: what is maximised.
-        parameters: the first ones.
+        objective: to be maximised.
+        parameters: the initial ones.
         anchor: context whose bias is 1; None for the paper's free scale.
     """
 
@@ -60,13 +70,13 @@ class Start:
 
 
 def start_of(variant: Variant, settings: Settings, train: ClickCounts, seed: int) -> Start:
-    """Objective and first parameters of a variant on some training pairs."""
+    """Objective and initial parameters of a variant on given training pairs."""
     assert train.features is not None
     rng, width = np.random.default_rng([seed, 0]), len(train.features.names)
     contexts = len(train.contexts)
     if variant.pointwise:
         layers = init_relevance(rng, width, settings.hidden, outputs=1, mean=variant.start)
-        layers = _alike(layers)
+        layers = _similar(layers)
         logit = np.log(variant.start) - np.log1p(-variant.start)
         parameters = Parameters(layers, PointLookup(np.full(contexts, logit)))
         return Start(PointwiseObjective(PBM, None), parameters, None)
@@ -82,7 +92,7 @@ def start_of(variant: Variant, settings: Settings, train: ClickCounts, seed: int
     else:
         anchor = None
         layers = init_relevance(rng, width, settings.hidden, outputs=2, mean=variant.start)
-        layers = _unsure(_alike(layers), constant=variant.frozen)
+        layers = _unconfident(_similar(layers), constant=variant.frozen)
         position = BetaLookup(np.zeros(contexts), np.full(contexts, START_CONFIDENCE))
         parameters = Parameters(layers, position)
     objective = EpistemicObjective(
@@ -92,7 +102,7 @@ def start_of(variant: Variant, settings: Settings, train: ClickCounts, seed: int
 
 
 def training_of(variant: Variant, settings: Settings, seed: int) -> TrainingSettings:
-    """How long and how fast a variant is trained: to the last epoch, whatever comes."""
+    """Training settings of a variant: always to the last epoch, without early stopping."""
     rate = settings.rates[variant.tuned]
     return TrainingSettings(
         epochs=settings.epochs,
@@ -107,19 +117,19 @@ def training_of(variant: Variant, settings: Settings, seed: int) -> TrainingSett
 
 
 def batch_size_of(variant: Variant, settings: Settings) -> int:
-    """Pairs in a batch."""
+    """Pairs per batch."""
     large = variant.pointwise and not variant.small_batches
     return settings.pointwise_batch_size if large else settings.batch_size
 
 
-def _alike(layers: Layers[np.ndarray]) -> Layers[np.ndarray]:
-    """The network with outputs that start close to each other."""
+def _similar(layers: Layers[np.ndarray]) -> Layers[np.ndarray]:
+    """The network with similar initial outputs for all pairs."""
     *body, (weight, bias) = layers
     return (*body, (np.float32(SPREAD) * weight, bias))
 
 
-def _unsure(layers: Layers[np.ndarray], *, constant: bool) -> Layers[np.ndarray]:
-    """The network with confidences that start near 1; the same for all pairs if `constant`."""
+def _unconfident(layers: Layers[np.ndarray], *, constant: bool) -> Layers[np.ndarray]:
+    """The network with initial confidences near 1; the same for all pairs if `constant`."""
     *body, (weight, bias) = layers
     weight, bias = weight.copy(), bias.copy()
     bias[1] = START_CONFIDENCE
@@ -129,7 +139,7 @@ def _unsure(layers: Layers[np.ndarray], *, constant: bool) -> Layers[np.ndarray]
 
 
 def _click_rates(counts: ClickCounts) -> np.ndarray:
-    """(contexts,) clicks a display; NaN where there is none."""
+    """(contexts,) clicks per display; NaN without displays."""
     clicks, displays = (
         np.bincount(counts.context, amount, len(counts.contexts))
         for amount in (counts.clicks, counts.displays)
@@ -138,46 +148,42 @@ def _click_rates(counts: ClickCounts) -> np.ndarray:
         return clicks / displays
 
 
-MOST_HELD = 3 * 2**30
-"""Bytes above which compiled programs are let go after a cell; each variant has its own."""
-
-
-def run_cell(bench: Bench, variant: Variant, run: int, folder: Path, tell: Tell) -> None:
-    """Do a cell, and keep its rows and its cost in the folder of the reproduction."""
+def run_cell(bench: Bench, variant: Variant, run: int, folder: Path, on_epoch: OnEpoch) -> None:
+    """Run a cell, and save its rows and its cost in the folder of the reproduction."""
     began = time.monotonic()
-    forget_peak()
+    reset_peak_memory()
     with warnings.catch_warnings():
-        # what breaks a model is the point of some variants
+        # some variants are meant to break the model
         warnings.simplefilter("ignore", InputWarning)
-        watch, diverged = _train(bench, variant, run, folder, tell)
+        recorder, diverged = _train(bench, variant, run, folder, on_epoch)
     seconds = time.monotonic() - began
-    cost = Cost(variant.key, run, watch.training_seconds, seconds, peak_memory())
+    cost = Cost(variant.key, run, recorder.training_seconds, seconds, peak_memory())
     rankers = list(bench.rankers.names) if variant.ranker else []
-    watch.files.finish(watch.record, cost, diverged=diverged, rankers=rankers)
-    if held_memory() > MOST_HELD:
+    recorder.files.finish(recorder.record, cost, diverged=diverged, rankers=rankers)
+    if current_memory() > MOST_MEMORY:
         jax.clear_caches()
 
 
 def _train(
-    bench: Bench, variant: Variant, run: int, folder: Path, tell: Tell
-) -> tuple[Watch, int | None]:
-    """Train and measure a cell; the second is the epoch in which it diverged, if it did."""
+    bench: Bench, variant: Variant, run: int, folder: Path, on_epoch: OnEpoch
+) -> tuple[CellRecorder, int | None]:
+    """Train and measure a cell; also return the epoch in which it diverged, if it did."""
     settings, data, seed = bench.settings, bench.data(run), bench.seed(run)
     start = start_of(variant, settings, data.train, seed)
     fitted = _model(variant, data, start)
     pairs = bench.pairs(run, batch_size_of(variant, settings))
     files = CellFiles(folder, variant, run)
     depends = {
-        "settings": digest_settings((settings.deciding(), variant, run)),
+        "settings": digest_settings((settings.of_cells(), variant, run)),
         "versions": f"epiclick {version('epiclick')}, jax {version('jax')}",
     }
-    watch = Watch(
+    recorder = CellRecorder(
         settings,
         files,
         Measure(fitted, data, bench.scored(run), seed),
         Checkpoint(files.checkpoint, depends),
         len(pairs.batches),
-        tell,
+        on_epoch,
     )
     training = Training(
         start.objective,
@@ -185,23 +191,23 @@ def _train(
         pairs,
         None,
         training_of(variant, settings, seed),
-        keep=watch.keep,
+        keep=recorder.keep,
     )
     try:
-        state = training.run(watch.resumed(training.start()))
+        state = training.run(recorder.resumed(training.start()))
     except Diverged:
-        epoch = watch.give_up(start.parameters)
-        watch.record.add(settings.epochs, _no_rankers(bench, variant))
-        return watch, epoch
+        epoch = recorder.fill_diverged(start.parameters)
+        recorder.record.add(settings.epochs, _no_rankers(bench, variant))
+        return recorder, epoch
     parameters = jax.tree.map(np.asarray, state.parameters)
-    watch.record.add(settings.epochs, _rankers(bench, variant, run, fitted, parameters))
-    return watch, None
+    recorder.record.add(settings.epochs, _rankers(bench, variant, run, fitted, parameters))
+    return recorder, None
 
 
 def _rankers(
     bench: Bench, variant: Variant, run: int, fitted: FittedModel, parameters: Parameters
 ) -> dict[str, np.ndarray]:
-    """What the model says of rankers by single features, if it is asked (paper, section 7.5)."""
+    """Values of rankers by single features, if the variant has them (paper, section 7.5)."""
     if not variant.ranker:
         return {}
     settings, seed = bench.settings, bench.seed(run)
@@ -214,13 +220,13 @@ def _rankers(
         fitted = replace(fitted, parameters=parameters, posterior=posterior)
     model = MODELS[fitted.kind]()
     model.fitted_ = fitted
-    samples = bench.rankers.judged_by(model, settings.ranker_samples, seed)
+    samples = bench.rankers.values_by(model, settings.ranker_samples, seed)
     found = {"ranker_truth": bench.rankers.truth, "ranker_value": samples.mean(axis=1)}
     return found if variant.pointwise else {**found, "ranker_sample": samples}
 
 
 def _no_rankers(bench: Bench, variant: Variant) -> dict[str, np.ndarray]:
-    """The same of a model that has diverged."""
+    """The same for a model that has diverged: the truth, and NaN for its values."""
     if not variant.ranker:
         return {}
     truth = bench.rankers.truth
@@ -230,7 +236,7 @@ def _no_rankers(bench: Bench, variant: Variant) -> dict[str, np.ndarray]:
 
 
 def _model(variant: Variant, data: RunData, start: Start) -> FittedModel:
-    """A model of the variant's kind, with its first parameters."""
+    """A model of the variant's kind, with its initial parameters."""
     train = data.train
     assert train.features is not None
     queries = train.query_id.unique()

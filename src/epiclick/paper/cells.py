@@ -1,4 +1,4 @@
-"""The cells of a reproduction: which there are, who runs which, and the files of each."""
+"""The cells of a reproduction: their list, its division into shares, and the files of each."""
 
 import json
 import re
@@ -29,17 +29,17 @@ from epiclick.paper.variants import VARIANTS, Variant
 ROWS_DIGEST = b"epiclick.rows"
 
 FROM_1 = ("theta", "theta_alpha", "theta_beta")
-"""Quantities by position, which is counted from 1."""
+"""Quantities by position, counted from 1."""
 
 
 @dataclass(eq=False)
 class Record:
-    """What was measured of one cell so far.
+    """The measurements of one cell so far.
 
     Attributes:
         method: key of the variant.
         run: number of the run.
-        parts: tables of rows, one for each epoch.
+        parts: tables of rows, one per epoch and quantity.
     """
 
     method: str
@@ -47,7 +47,7 @@ class Record:
     parts: list[pa.Table] = field(default_factory=list)
 
     def add(self, epoch: int, measured: Mapping[str, np.ndarray]) -> None:
-        """Note values by quantity: (indices,) each, or (indices, samples)."""
+        """Add values by quantity: (indices,) each, or (indices, samples)."""
         for quantity, values in measured.items():
             values = np.asarray(values, np.float64)
             first = 1 if quantity in FROM_1 else 0
@@ -69,7 +69,7 @@ class Record:
         return sorted_table(pa.concat_tables(self.parts) if self.parts else SCHEMA.empty_table())
 
     def save(self, path: Path) -> None:
-        """Write the rows with a digest of them; whole or not at all."""
+        """Write the rows with their digest, atomically."""
         table = self.table()
         table = table.replace_schema_metadata({ROWS_DIGEST: digest_rows(table)})
         with written_aside(path) as aside:
@@ -84,12 +84,12 @@ class Record:
 
 
 def read_rows(path: Path) -> pa.Table:
-    """The rows of a cell's file, as they were written.
+    """The rows of a cell's file, verified by their digest.
 
-    Files of before there were digests have none, and are read: whatever hides a digest that is
-    there leaves the rows as they were.
+    Files written before digests were introduced have none and are accepted: damage that hides a
+    digest leaves the rows intact.
     """
-    with reading(path, "Delete it and start again to do this cell anew."):
+    with reading(path, "Delete it and start again to rerun this cell."):
         stated = (pq.read_metadata(path).metadata or {}).get(ROWS_DIGEST)
         table = pq.read_table(path, schema=SCHEMA, partitioning=None)
         if stated is not None and stated != digest_rows(table).encode():
@@ -102,11 +102,11 @@ CELLS = "cells"
 
 @dataclass(frozen=True)
 class CellFiles:
-    """Where a cell is kept.
+    """The files of a cell.
 
     Attributes:
         folder: of the reproduction.
-        variant: what is trained.
+        variant: the method.
         run: number of the run.
     """
 
@@ -119,12 +119,12 @@ class CellFiles:
 
     @property
     def rows(self) -> Path:
-        """The rows; there is such a file when the cell is done."""
+        """The rows; the file exists once the cell is done."""
         return self._path(".parquet")
 
     @property
-    def note(self) -> Path:
-        """Time and memory it took."""
+    def metadata(self) -> Path:
+        """Time and memory, names of the rankers, and the epoch of divergence."""
         return self._path(".json")
 
     @property
@@ -134,7 +134,7 @@ class CellFiles:
 
     @property
     def partial(self) -> Path:
-        """The rows up to that state."""
+        """The rows up to the checkpoint."""
         return self._path(".rows")
 
     @property
@@ -143,27 +143,27 @@ class CellFiles:
         return self.rows.is_file()
 
     def finish(self, record: Record, cost: Cost, **others: Any) -> None:
-        """Keep a cell that is done: its cost and other remarks, then its rows, and nothing else."""
-        note = {**asdict(cost), **others}
-        with written_aside(self.note) as aside:
-            aside.write_text(json.dumps(with_digest(note), indent=1) + "\n", encoding="utf-8")
+        """Save a finished cell: its metadata, then its rows; and delete its checkpoint."""
+        metadata = {**asdict(cost), **others}
+        with written_aside(self.metadata) as aside:
+            aside.write_text(json.dumps(with_digest(metadata), indent=1) + "\n", encoding="utf-8")
         record.save(self.rows)
         self.clear()
 
     def clear(self) -> None:
-        """Delete what it would take to go on."""
+        """Delete the checkpoint and its rows."""
         for path in (self.checkpoint, self.partial):
             path.unlink(missing_ok=True)
 
-    def load_note(self) -> dict[str, Any]:
-        """Time and memory it took, nothing where that is lost or damaged: it decides nothing."""
+    def load_metadata(self) -> dict[str, Any]:
+        """The metadata; empty where lost or damaged, since no result depends on it."""
         try:
-            note = dict(json.loads(self.note.read_text("utf-8")))
-            if DIGEST in note:  # there is none in files of before there were digests
-                check_record(note)
+            metadata = dict(json.loads(self.metadata.read_text("utf-8")))
+            if DIGEST in metadata:  # files written before digests were introduced have none
+                check_record(metadata)
         except (OSError, *MALFORMED):
             return {}
-        return note
+        return metadata
 
 
 SETTINGS = "settings.json"
@@ -171,79 +171,72 @@ SETTINGS = "settings.json"
 
 @dataclass(frozen=True)
 class Cell:
-    """A variant in a run."""
+    """One variant in one run."""
 
     variant: Variant
     run: int
 
     def files(self, folder: Path) -> CellFiles:
-        """Where it is kept."""
+        """Its files in the folder of a reproduction."""
         return CellFiles(folder, self.variant, self.run)
 
 
 @dataclass(frozen=True)
 class Share:
-    """The part of the cells that one of several processes or machines does, from 1."""
+    """The part of the cells that one of several processes or machines runs, counted from 1."""
 
     number: int = 1
     of: int = 1
 
     @classmethod
     def parse(cls, text: str) -> "Share":
-        """The share that "2/3" means."""
+        """Parse a share such as "2/3"."""
         found = re.fullmatch(r"\s*(\d+)\s*/\s*(\d+)\s*", text)
         if found is None or not 1 <= int(found[1]) <= int(found[2]):
             raise InputError(
                 f"--cells must be i/n with i from 1 to n, such as 2/3 for the second of three "
-                f"shares; got '{text}'"
+                f"shares; got '{text}'",
+                code="invalid-share",
             )
         return cls(int(found[1]), int(found[2]))
 
 
 def all_cells(settings: Settings) -> list[Cell]:
-    """Run after run, so that a run's clicks are made once; a variant's other name is no cell."""
+    """All cells, run by run, so that a run's clicks are simulated once; aliases have no cells."""
     variants = dict.fromkeys(VARIANTS[VARIANTS[key].same_as or key] for key in settings.methods)
     return [Cell(variant, run) for run in settings.run_numbers for variant in variants]
 
 
 def share_of(cells: Sequence[Cell], share: Share) -> list[Cell]:
-    """The cells of a share, every n-th, so that shares are about as much work."""
+    """The cells of a share: every n-th, so that shares take about equally long."""
     return list(cells[share.number - 1 :: share.of])
 
 
-def claim_folder(folder: Path, settings: Settings) -> None:
-    """Write the settings into a folder; refuse one with cells of other settings."""
+def prepare_folder(folder: Path, settings: Settings) -> None:
+    """Write the settings into a folder; reject a folder with cells of other settings."""
     path = folder / SETTINGS
-    mine = settings.to_dict()
+    given = settings.to_dict()
     if path.is_file():
-        theirs = _read(path)
+        stored = _read_settings(path)
         differ = [
-            f"{name} is {theirs.get(name)!r} there and {mine[name]!r} here"
-            for name in mine
-            if name not in EXTENDS and theirs.get(name) != mine[name]
+            f"{name} is {stored.get(name)!r} there and {given[name]!r} here"
+            for name in given
+            if name not in EXTENDS and stored.get(name) != given[name]
         ]
         if differ:
             raise InputError(
-                f"{folder} holds a reproduction with other settings: {'; '.join(differ)}. Give "
-                "the same settings to go on with it, or another folder"
+                f"{folder} contains a reproduction with other settings: {'; '.join(differ)}. Use "
+                "the same settings to continue it, or another folder",
+                code="settings-differ",
             )
-        if theirs == mine:
+        if stored == given:
             return
     with written_aside(path) as aside:
-        aside.write_text(json.dumps(mine, indent=1) + "\n", encoding="utf-8")
-
-
-def load_settings(folder: Path) -> Settings:
-    """The settings of a reproduction that was begun in a folder."""
-    stored = _read(folder / SETTINGS)
-    try:
-        return Settings.from_dict(stored)
-    except (KeyError, TypeError) as error:
-        raise InputError(f"{folder / SETTINGS} is damaged ({error!r})") from error
+        aside.write_text(json.dumps(given, indent=1) + "\n", encoding="utf-8")
 
 
 def merge(folder: Path, settings: Settings) -> Results:
-    """All rows of the cells of some settings, which must all be there."""
+    """The results of all cells of the settings, which must all be done."""
     tables: list[pa.Table] = []
     costs: list[Cost] = []
     rankers: tuple[str, ...] = ()
@@ -256,32 +249,33 @@ def merge(folder: Path, settings: Settings) -> Results:
                 place = SCHEMA.get_field_index("method")
                 table = table.set_column(place, SCHEMA.field(place), pa.repeat(key, len(table)))
             tables.append(table)
-            note = files.load_note()
-            cost = _cost(note)
+            metadata = files.load_metadata()
+            cost = _cost(metadata)
             if cost is not None:
                 costs.append(replace(cost, method=key))
-            rankers = rankers or tuple(map(str, note.get("rankers", ())))
+            rankers = rankers or tuple(map(str, metadata.get("rankers", ())))
     whole = sorted_table(pa.concat_tables(tables)).combine_chunks()
     return Results(whole, settings, np.array(settings.theta), tuple(costs), rankers)
 
 
-def _cost(note: Mapping[str, Any]) -> Cost | None:
+def _cost(metadata: Mapping[str, Any]) -> Cost | None:
     try:
         return Cost(
-            str(note["method"]),
-            int(note["run"]),
-            float(note["training_seconds"]),
-            float(note["seconds"]),
-            int(note["memory"]),
+            str(metadata["method"]),
+            int(metadata["run"]),
+            float(metadata["training_seconds"]),
+            float(metadata["seconds"]),
+            int(metadata["memory"]),
         )
     except (KeyError, TypeError, ValueError):
         return None
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_settings(path: Path) -> dict[str, Any]:
     try:
         return dict(json.loads(path.read_text("utf-8")))
     except (OSError, ValueError, TypeError, RecursionError) as error:
         raise InputError(
-            f"{path} cannot be read ({error}); give the folder of a reproduction, or a new one"
+            f"{path} cannot be read ({error}); give the folder of a reproduction, or a new one",
+            code="damaged-file",
         ) from error

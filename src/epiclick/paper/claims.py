@@ -1,9 +1,9 @@
-"""Every claim of the paper's section 7, decided by what was measured.
+"""Every claim of the paper's section 7, decided by the results.
 
-Claims of one research question stand together in a file of their own, each with the rule that
-decides it. Where a claim is about the paper's best estimator (self-normalised + conditioning), the
-same rule is asked of ours in its place: the id then ends in the method's key. Intervals are at 95 %
-each; see `paper.statement.combined` on claims of several numbers.
+The claims of each research question are in a file of their own, with the rules that decide them.
+Where a claim is about the paper's best estimator (self-normalised + conditioning), the same rule is
+applied to ours as well: the id then ends in the method's key. Intervals are at 95 % each; see
+`paper.statement.combined` for claims of several numbers.
 """
 
 import json
@@ -33,7 +33,7 @@ STATEMENTS: tuple[Statement, ...] = (
 
 
 def make_claims(results: Results) -> list[Claim]:
-    """All claims, in the paper's order, with what the results say of each."""
+    """All claims, in the paper's order, with their outcomes."""
     return [statement.of(results) for statement in STATEMENTS]
 
 
@@ -45,7 +45,7 @@ def write_claims(claims: Sequence[Claim], path: str | Path) -> None:
 
 
 def write_claims_table(claims: Sequence[Claim], path: str | Path) -> None:
-    """Write a table for each question: claim, the number that decides it, outcome."""
+    """Write a Markdown table per question: claim, the number that decides it, outcome."""
     parts = []
     for question, group in groupby(claims, key=lambda claim: claim.question):
         rows = ["| | claim | measured (95 % interval; rule) | outcome |", "|---|---|---|---|"]
@@ -59,26 +59,26 @@ def write_claims_table(claims: Sequence[Claim], path: str | Path) -> None:
 
 
 def _number_of(claim: Claim) -> str:
-    """The first number with the outcome of the claim, and of how many that decide it together."""
+    """The first number with the outcome of the claim, and how many decide it together."""
     deciding = [check for check in claim.checks if check.decides]
     if not deciding:
         return claim.reason
     unfit = [check for check in deciding if check.unfit]
     if unfit and claim.outcome == OPEN:
-        return "; ".join(_told(check) for check in unfit) + f". {_escaped(unfit[0].unfit)}"
+        return "; ".join(_describe(check) for check in unfit) + f". {_escaped(unfit[0].unfit)}"
     shown = next((each for each in deciding if each.outcome == claim.outcome), None)
     others = f" [one of {len(deciding)}]" if len(deciding) > 1 else ""
-    if shown is None:  # numbers disagree
-        return _told(deciding[0]) + others + f". {_escaped(claim.reason)}"
-    return _told(shown) + others
+    if shown is None:  # the numbers disagree
+        return _describe(deciding[0]) + others + f". {_escaped(claim.reason)}"
+    return _describe(shown) + others
 
 
-def _told(check: Check) -> str:
+def _describe(check: Check) -> str:
     """A number with its interval and rule."""
     found, quantity = check.interval, _escaped(check.quantity)
     return f"{quantity}: {found.mean:.4g} ({found.low:.4g} to {found.high:.4g}; {check.rule})"
 
 
 def _escaped(text: str) -> str:
-    """A bar would end the cell of the table."""
+    """The text without bars, which would end the cell of the table."""
     return text.replace("|", r"\|")

@@ -22,9 +22,9 @@ QUESTION = "RQ4: what does entropy regularisation do to the epistemic model?"
 FAMILIES = {"": "conditioned", " literal 1/S": "conditioned/S", " exact": "exact"}
 NOTES = {
     "": "",
-    " literal 1/S": "With the 1/S that the paper writes beside the softmax, so that lambda weighs "
-    "S times as much.",
-    " exact": "With the exact estimator in the place of conditioning.",
+    " literal 1/S": "With the factor 1/S that the paper writes next to the softmax, so that lambda "
+    "weighs S times as much.",
+    " exact": "With the exact estimator in place of conditioning.",
 }
 MILD = ("0.0001", "0.001")
 SHOWN, EXTREME = "0.001", "0.25"
@@ -39,7 +39,7 @@ def weighted(family: str, weight: str) -> str:
 
 
 def unweighted(family: str) -> str:
-    """Key of a family's variant without entropy: there 1/S only rescales gradients."""
+    """Key of a family's variant without entropy, where 1/S only rescales gradients."""
     return family.removesuffix("/S")
 
 
@@ -53,7 +53,7 @@ def _keeps(family: str) -> Checks:
 
 
 def _confidence(family: str, weights: tuple[str, ...], share: float) -> Checks:
-    """Average nu less a share of that without entropy."""
+    """Average nu minus a share of that without entropy."""
 
     def checks(results: Results) -> list[Check]:
         before = final(results, unweighted(family), "nu_mean")
@@ -69,7 +69,7 @@ def _confidence(family: str, weights: tuple[str, ...], share: float) -> Checks:
 
 
 def _shifts(family: str) -> Checks:
-    """Shifts of expected bias, and the widths beside."""
+    """Shifts of mean position bias, with widths for comparison."""
 
     def checks(results: Results) -> list[Check]:
         method, before = weighted(family, SHOWN), unweighted(family)
@@ -101,7 +101,7 @@ def _of(which: str, family: str) -> tuple[Statement, ...]:
             QUESTION,
             "An entropy weight of up to 0.001 does not lower the log-likelihood.",
             FINAL,
-            f"Holds where weights 0.0001 and 0.001 lose less than {LIKELIHOOD_MARGIN:g} nats per "
+            f"Holds if weights 0.0001 and 0.001 lose less than {LIKELIHOOD_MARGIN:g} nats per "
             "display.",
             mild,
             _keeps(family),
@@ -112,7 +112,7 @@ def _of(which: str, family: str) -> tuple[Statement, ...]:
             QUESTION,
             "An entropy weight of up to 0.001 lowers the average confidence in relevance.",
             "Mean of nu over displayed pairs after the last epoch.",
-            "Holds where it is lower than without entropy at weights 0.0001 and 0.001.",
+            "Holds if it is lower than without entropy at weights 0.0001 and 0.001.",
             mild,
             _confidence(family, MILD, 1.0),
             note=note,
@@ -121,9 +121,10 @@ def _of(which: str, family: str) -> tuple[Statement, ...]:
             f"RQ4.3{which}",
             QUESTION,
             "An entropy weight of 0.001 shifts the means of the position-bias distributions.",
-            "Means of the position-bias distributions, with less without entropy (widths beside).",
-            f"Holds where one position shifts by more than {SHIFT:g}, does not hold where all "
-            "shift by less.",
+            "Means of the position-bias distributions with entropy, minus those without (widths "
+            "for comparison).",
+            f"Holds if one position shifts by more than {SHIFT:g}, does not hold if all shift by "
+            "less.",
             shown,
             _shifts(family),
             any_of_them=True,
@@ -134,7 +135,7 @@ def _of(which: str, family: str) -> tuple[Statement, ...]:
             QUESTION,
             "An entropy weight of 0.25 considerably lowers the log-likelihood.",
             FINAL,
-            f"Holds where it costs more than {RUINED:g} nats per display.",
+            f"Holds if it costs more than {RUINED:g} nats per display.",
             extreme,
             _ruins(family),
             note=note,
@@ -144,7 +145,7 @@ def _of(which: str, family: str) -> tuple[Statement, ...]:
             QUESTION,
             "An entropy weight of 0.25 considerably lowers the average confidence in relevance.",
             "Mean of nu over displayed pairs after the last epoch.",
-            f"Holds where it is below {HALF:g} of that without entropy.",
+            f"Holds if it is below {HALF:g} of that without entropy.",
             extreme,
             _confidence(family, (EXTREME,), HALF),
             note=note,
@@ -153,8 +154,8 @@ def _of(which: str, family: str) -> tuple[Statement, ...]:
             f"RQ4.6{which}",
             QUESTION,
             "An entropy weight of 0.25 makes position-bias distributions uninformatively wide.",
-            "Standard deviation of the distributions after the last epoch; uniform has 0.289.",
-            f"Holds where that of the narrowest position is above {FLAT:g}.",
+            "Standard deviation of the distributions after the last epoch (uniform: 0.289).",
+            f"Holds if that of the narrowest position is above {FLAT:g}.",
             (weighted(family, EXTREME),),
             flat_bias(weighted(family, EXTREME)),
             note=note,

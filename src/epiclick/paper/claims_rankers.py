@@ -10,13 +10,13 @@ METHODS = {"": "conditioned", " exact": "exact", " marginal": "marginal"}
 NOTES = {
     "": "Relevance and position bias drawn independently of each other, as in the paper.",
     " exact": "Relevance and position bias drawn independently of each other, as in the paper.",
-    " marginal": "Samples hold what items have in common: the uncertainty of the network.",
+    " marginal": "Samples include the uncertainty of the network, which items share.",
 }
 NEAR = 0.1  # of the true value
 SUBSTANTIAL = 0.25  # of the probability
 MOST = 0.5  # of the distributions
 COMPARABLE = 0.02  # of the true value
-INTERVAL, HELD = 0.90, 0.8  # share of 90 % intervals that has to hold the truth
+INTERVAL, COVERED = 0.90, 0.8  # share of 90 % intervals that has to contain the truth
 
 
 def _truth(results: Results, method: str) -> np.ndarray:
@@ -69,16 +69,16 @@ def _comparable(method: str) -> Checks:
     return checks
 
 
-def _held(method: str) -> Checks:
-    """Share of rankers whose central interval holds the truth."""
+def _coverage(method: str) -> Checks:
+    """Share of rankers whose central interval contains the truth."""
 
     def checks(results: Results) -> list[Check]:
         ends = ((1 - INTERVAL) / 2, (1 + INTERVAL) / 2)
         low, high = np.quantile(_samples(results, method), ends, axis=2)
         truth = _truth(results, method)
-        held = ((low <= truth) & (truth <= high)).mean(axis=1)
-        return [Check(f"share of {INTERVAL:.0%} intervals that hold the truth, {method}",
-                      runs_of(held), above=HELD)]  # fmt: skip
+        covered = ((low <= truth) & (truth <= high)).mean(axis=1)
+        return [Check(f"share of {INTERVAL:.0%} intervals that contain the truth, {method}",
+                      runs_of(covered), above=COVERED)]  # fmt: skip
 
     return checks
 
@@ -93,7 +93,7 @@ def _of(which: str, method: str) -> tuple[Statement, ...]:
             "Most distributions of a ranker's value have substantial mass around the true value.",
             f"Share of the rankers with at least {SUBSTANTIAL:.0%} of the samples within "
             f"{NEAR:.0%} of the truth.",
-            f"Holds where it is above {MOST:g}.",
+            f"Holds if it is above {MOST:g}.",
             (method,),
             _mass(method),
             note=note,
@@ -102,9 +102,9 @@ def _of(which: str, method: str) -> tuple[Statement, ...]:
             f"RQ5.2{which}",
             QUESTION,
             "Expected values of rankers are about as accurate as those of the pointwise model.",
-            "|expected - true value| / true value, mean over rankers, less that of the pointwise "
+            "|expected - true value| / true value, mean over rankers, minus that of the pointwise "
             "model.",
-            f"Equivalence: holds where the difference is within {COMPARABLE:g}.",
+            f"Equivalence: holds if the difference is within {COMPARABLE:g}.",
             (method, "pointwise"),
             _comparable(method),
             note=note,
@@ -112,11 +112,11 @@ def _of(which: str, method: str) -> tuple[Statement, ...]:
         Statement(
             f"RQ5.3{which}",
             QUESTION,
-            "The width of the distributions is a useful indication of how far they may be off.",
-            f"Share of the central {INTERVAL:.0%} intervals of the samples that hold the truth.",
-            f"Holds where it is above {HELD:g}.",
+            "The width of the distributions is a useful indication of their error.",
+            f"Share of the central {INTERVAL:.0%} intervals of the samples that contain the truth.",
+            f"Holds if it is above {COVERED:g}.",
             (method,),
-            _held(method),
+            _coverage(method),
             note=note,
         ),
     )

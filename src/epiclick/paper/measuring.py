@@ -1,4 +1,4 @@
-"""What is measured of a model while it is trained: scores, time, memory."""
+"""Measurements during the training of a cell: scores, time, memory; and its checkpoints."""
 
 import resource
 import sys
@@ -28,8 +28,8 @@ from epiclick.training.objective import Diverged
 _PROCESS = Path("/proc/self")
 
 
-def forget_peak() -> None:
-    """Count the peak from now on; on Linux only."""
+def reset_peak_memory() -> None:
+    """Restart the measurement of peak memory; on Linux only."""
     try:
         (_PROCESS / "clear_refs").write_text("5")
     except OSError:
@@ -37,22 +37,22 @@ def forget_peak() -> None:
 
 
 def peak_memory() -> int:
-    """Bytes held at most, since `forget_peak` on Linux, else since the process began."""
-    told = _status("VmHWM")
-    if told is not None:
-        return told
+    """Peak memory in bytes, since `reset_peak_memory` on Linux, else since the process began."""
+    resident = _status("VmHWM")
+    if resident is not None:
+        return resident
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-def held_memory() -> int:
-    """Bytes held now; the peak where the system does not tell."""
-    told = _status("VmRSS")
-    return peak_memory() if told is None else told
+def current_memory() -> int:
+    """Memory in use, in bytes; its peak where the system reports nothing else."""
+    resident = _status("VmRSS")
+    return peak_memory() if resident is None else resident
 
 
 def _status(name: str) -> int | None:
-    """A line of the kernel's account of this process, in bytes."""
+    """A field of the kernel's status of this process, in bytes; None where there is none."""
     try:
         lines = (_PROCESS / "status").read_text().splitlines()
     except OSError:
@@ -70,9 +70,9 @@ class Measure:
     Attributes:
         fitted: a model of the kind that is trained, with any parameters.
         data: the run's clicks.
-        batches: how the pairs that are scored are dealt to batches.
-        seed: of the biases drawn to score them. Each run has its own, so that intervals over runs
-            hold the error of the draws; its methods and epochs share it.
+        batches: the pairs that are scored, in batches.
+        seed: of the draws of position bias used to score them. Each run has its own, so that
+            intervals over runs include the error of the draws; its methods and epochs share it.
     """
 
     fitted: FittedModel
@@ -81,14 +81,14 @@ class Measure:
     seed: int
 
     def __call__(self, parameters: Parameters) -> dict[str, np.ndarray]:
-        """Values by quantity, (indices,) each; see `paper.results`. Diverged if there are none."""
+        """Values by quantity, (indices,) each, see `paper.results`; Diverged if they overflow."""
         fitted = replace(self.fitted, parameters=parameters)
         with np.errstate(over="ignore", invalid="ignore"):
             alpha, beta = self._relevance(fitted)
             nu = alpha + beta
             mu = alpha / nu
         if not np.isfinite(mu).all():
-            raise Diverged("the network's outputs are beyond what numbers can hold")
+            raise Diverged("the network's outputs overflow")
         found = {"mu_mean": mu.mean(), "mu_sd": mu.std(ddof=1)}
         if fitted.relevance_head.has_uncertainty:
             found |= {"nu_mean": nu.mean(), "nu_sd": nu.std(ddof=1)}
@@ -114,7 +114,7 @@ class Measure:
     def _likelihoods(
         self, fitted: FittedModel, alpha: np.ndarray, beta: np.ndarray
     ) -> dict[str, float]:
-        """The three test log-likelihoods of scored pairs, whose alpha and beta are given."""
+        """The three test log-likelihoods of the scored pairs, given their alpha and beta."""
         counts = self.data.scored
         theta, _ = bias_at(fitted, counts.contexts)
         probability = theta[counts.context] * (alpha / (alpha + beta))[counts.pair]
@@ -132,26 +132,26 @@ class Measure:
         }
 
 
-SECONDS_BETWEEN = 20.0
-"""From one checkpoint of a cell to the next."""
+CHECKPOINT_SECONDS = 20.0
+"""Time between checkpoints of a cell."""
 
-Tell = Callable[[int, float], None]
-"""Told the number of an epoch and the training likelihood per display."""
+OnEpoch = Callable[[int, float], None]
+"""Callback given the number of an epoch and its training log-likelihood per display."""
 
 
 @dataclass(eq=False)
-class Watch:
-    """Whoever is given each state of a cell's training.
+class CellRecorder:
+    """Training callback that measures a cell's states and writes its checkpoints.
 
     Attributes:
         settings: of the reproduction.
         files: of the cell.
-        measure: what is measured of parameters.
-        checkpoint: where the state is kept.
-        steps: of an epoch.
-        tell: is told of every epoch.
+        measure: the measurements of parameters.
+        checkpoint: of the state of training.
+        steps: per epoch.
+        on_epoch: called after every epoch.
         record: rows so far.
-        state: what was given last.
+        state: the latest state.
     """
 
     settings: Settings
@@ -159,19 +159,19 @@ class Watch:
     measure: Measure
     checkpoint: Checkpoint
     steps: int
-    tell: Tell
+    on_epoch: OnEpoch
     record: Record = field(init=False)
     state: State | None = None
     _seconds: list[float] = field(default_factory=list)
-    _kept: float = field(default_factory=time.monotonic)
-    _until: int = 0
+    _saved_at: float = field(default_factory=time.monotonic)
+    _recorded: int = 0  # epochs
 
     def __post_init__(self) -> None:
-        """Begin without rows."""
+        """Start without rows."""
         self.record = Record(self.files.variant.key, self.files.run)
 
     def resumed(self, start: State) -> State:
-        """The state kept last, with the rows up to it; the start where there is none of use."""
+        """The state of the last checkpoint, with the rows up to it; `start` if none is usable."""
         if not self.files.checkpoint.is_file():
             return start
         variant, run = self.files.variant, self.files.run
@@ -180,33 +180,33 @@ class Watch:
             epoch = len(state.history)
             self.record = Record.load(variant.key, run, self.files.partial, epoch)
         except (InputError, OSError):
-            # of another version, or damaged: it only saves time
+            # of another version, or damaged: a checkpoint only saves time
             self.files.clear()
             return start
-        self.state, self._until = state, epoch
+        self.state, self._recorded = state, epoch
         return state
 
     def keep(self, state: State, urgent: bool) -> None:
-        """Measure the state and keep it, each if it is time to."""
+        """Measure the state and write a checkpoint, each when due."""
         self.state, epoch = state, len(state.history)
-        if epoch > self._until:
+        if epoch > self._recorded:
             if epoch in self.settings.measured:
                 began = time.monotonic()
                 self.record.add(epoch, self._measured(state))
                 self._seconds.append(time.monotonic() - began)
-            self._until = epoch
-            self.tell(epoch, state.history[-1].log_likelihood)
-        waited = time.monotonic() - self._kept
-        if epoch < self.settings.epochs and (urgent or waited >= SECONDS_BETWEEN):
-            # rows first: no checkpoint stands without those up to it
+            self._recorded = epoch
+            self.on_epoch(epoch, state.history[-1].log_likelihood)
+        waited = time.monotonic() - self._saved_at
+        if epoch < self.settings.epochs and (urgent or waited >= CHECKPOINT_SECONDS):
+            # rows first: a checkpoint without the rows up to it could not be resumed
             self.record.save(self.files.partial)
             self.checkpoint.keep(state, True)
-            self._kept = time.monotonic()
+            self._saved_at = time.monotonic()
 
-    def give_up(self, begin: Parameters) -> int:
-        """Fill what is left with NaN after training has diverged; the epoch in which it did."""
-        epoch = self._until + 1
-        names = {**self.measure(begin), "train": np.zeros(1), "zero_gradients": np.zeros(1)}
+    def fill_diverged(self, initial: Parameters) -> int:
+        """Fill the remaining rows with NaN after training has diverged; return the epoch."""
+        epoch = self._recorded + 1
+        names = {**self.measure(initial), "train": np.zeros(1), "zero_gradients": np.zeros(1)}
         for later in self.settings.measured:
             if later >= epoch:
                 self.record.add(later, {k: np.full_like(v, np.nan) for k, v in names.items()})
@@ -214,14 +214,14 @@ class Watch:
 
     @property
     def training_seconds(self) -> float:
-        """Time of training so far, compiling included, measuring not."""
+        """Time of training so far, including compilation but not measurements."""
         if self.state is None or not self.state.history:
             return 0.0
         epoch = len(self.state.history)
-        often = sum(each <= epoch for each in self.settings.measured)
-        # measurements of an earlier process took as long
+        measurements = sum(measured <= epoch for measured in self.settings.measured)
+        # assumes that measurements of an earlier process took as long
         each = float(np.mean(self._seconds)) if self._seconds else 0.0
-        return max(self.state.history[-1].seconds - often * each, 0.0)
+        return max(self.state.history[-1].seconds - measurements * each, 0.0)
 
     def _measured(self, state: State) -> dict[str, np.ndarray]:
         """Values by quantity."""

@@ -36,7 +36,7 @@ def write_page(results: Results, claims: Sequence[Claim], folder: str | Path) ->
     title = "The paper, reproduced"
     about = (
         f"{settings.dataset} data, preset {settings.preset}: {len(results.runs)} runs of "
-        f"{settings.epochs:,} epochs, {settings.pages:,} pages a run, "
+        f"{settings.epochs:,} epochs, {settings.pages:,} pages per run, "
         f"{len(results.methods)} methods."
     )
     page = (
@@ -52,24 +52,24 @@ def write_page(results: Results, claims: Sequence[Claim], folder: str | Path) ->
 
 
 def _summary(claims: Sequence[Claim]) -> str:
-    """How many claims of each question have which outcome."""
+    """Number of claims by question and outcome."""
     rows = []
     for question, group in groupby(claims, key=lambda claim: claim.question):
         counts = Counter(claim.outcome for claim in group)
         rows.append((question, *(counts[outcome] for outcome in MARKS)))
     rule = (
         "<p>The rule of each claim, margins included, is part of the program and does not depend "
-        "on what was measured. A claim holds where the whole 95 % interval lies inside the range "
-        "that its rule names, does not hold where the whole interval lies outside, and cannot be "
-        "told where it crosses an end, or where its methods were not run. Intervals are over runs, "
-        "and methods are compared on the same runs. Rows in grey stand beside and decide "
-        "nothing.</p>"
+        "on the measurements. A claim holds if the whole 95 % interval lies inside the range of "
+        "its rule and does not hold if the whole interval lies outside; the outcome is "
+        "<i>cannot tell</i> if the interval crosses a bound, or if its methods were not run. "
+        "Intervals are over runs, and methods are compared on the same runs. Rows in grey are for "
+        "comparison and decide nothing.</p>"
     )
     return rule + _table(("question", *MARKS), rows)
 
 
 def _claims(claims: Sequence[Claim]) -> str:
-    """The claims by question."""
+    """The claims, by question."""
     parts = []
     for question, group in groupby(claims, key=lambda claim: claim.question):
         parts.append(f"<h3>{escape(question)}</h3>")
@@ -78,17 +78,17 @@ def _claims(claims: Sequence[Claim]) -> str:
 
 
 def _claim(claim: Claim) -> str:
-    """A claim, its outcome and its numbers, folded."""
+    """A claim, its outcome and its numbers, collapsed."""
     mark = f'<span class="mark {MARKS[claim.outcome]}">{claim.outcome}</span>'
     lines = [("measured", claim.measured), ("test", claim.test), ("methods", _names(claim.needs)),
-             ("why not told", claim.reason), ("note", claim.note)]  # fmt: skip
-    told = "".join(f"<p><b>{name}</b> {escape(text)}</p>" for name, text in lines if text)
+             ("why undecided", claim.reason), ("note", claim.note)]  # fmt: skip
+    details = "".join(f"<p><b>{name}</b> {escape(text)}</p>" for name, text in lines if text)
     rows = "".join(_check(check) for check in claim.checks)
     head = "".join(f"<th>{name}</th>" for name in ("quantity", "mean", "95 % interval", "rule", ""))
     numbers = f'<div class="wide"><table><tr>{head}</tr>{rows}</table></div>' if rows else ""
     return (
         f"<details><summary>{mark}<b>{escape(claim.id)}</b> {escape(claim.claim)}</summary>"
-        f"{told}{numbers}</details>"
+        f"{details}{numbers}</details>"
     )
 
 
@@ -107,7 +107,7 @@ def _check(check: Check) -> str:
 
 
 def _figures(folder: Path) -> str:
-    """Figures as data, in the paper's order."""
+    """Figures as embedded images, in the paper's order."""
     parts = []
     for name, each in FIGURES.items():
         path, title = folder / f"{name}.png", escape(each.title)
@@ -134,25 +134,25 @@ def _likelihoods(results: Results) -> str:
                 cells.append(f"{found.mean:.5f}{spread}")
             else:
                 cells.append("")
-        rows.append((label_of(method), method, *cells, _still(results, method)))
+        rows.append((label_of(method), method, *cells, _zero_gradients(results, method)))
     columns = ("method", "key", *METRICS.values(), "steps with a gradient of 0")
     return "<p>Mean over runs and 95 % interval.</p>" + _table(columns, rows)
 
 
-def _still(results: Results, method: str) -> str:
-    """Share of a method's steps that moved nothing."""
+def _zero_gradients(results: Results, method: str) -> str:
+    """Share of a method's steps with a gradient of 0."""
     if not results.has(method, "zero_gradients"):
         return ""
     epochs, share = results.of(method, "zero_gradients")
-    whole = share[np.isfinite(share).all(axis=1)]
-    if not len(whole):
+    finite = share[np.isfinite(share).all(axis=1)]
+    if not len(finite):
         return "diverged"
-    steps = np.diff(epochs, prepend=0)  # a row is of all epochs since the last one
-    return f"{float((whole @ steps).mean()) / epochs[-1]:.1%}"
+    steps = np.diff(epochs, prepend=0)  # a row covers all epochs since the previous one
+    return f"{float((finite @ steps).mean()) / epochs[-1]:.1%}"
 
 
 def _costs(results: Results) -> str:
-    """Seconds and megabytes of every method."""
+    """Time and memory of every method."""
     if not results.costs:
         return "<p>Not recorded.</p>"
     epochs = max(1, results.settings.epochs)
@@ -167,18 +167,18 @@ def _costs(results: Results) -> str:
                 _seconds(float(np.mean([cost.seconds for cost in own]))),
                 f"{max(cost.memory for cost in own) / 2**20:,.0f} MiB",
             ))  # fmt: skip
-    columns = ("method", "key", "runs", "training", "an epoch", "with measuring", "memory at most")
+    columns = ("method", "key", "runs", "training", "per epoch", "with measurements", "peak memory")
     total = sum(cost.seconds for cost in results.costs)
-    words = (
-        f"<p>Wall-clock time of a run, mean over runs; {_seconds(total)} in all. Memory is that of "
-        "the process, which keeps the programs of methods it did before: for that of one method "
-        "alone, do it first, with <code>--methods</code>, and add the others later.</p>"
+    text = (
+        f"<p>Wall-clock time per run, mean over runs; {_seconds(total)} in total. Memory is that "
+        "of the process, which keeps the compiled programs of earlier methods: to measure one "
+        "method alone, run it first, with <code>--methods</code>, and add the others later.</p>"
     )
-    return words + _table(columns, rows)
+    return text + _table(columns, rows)
 
 
 def _settings(results: Results) -> str:
-    """Settings by name."""
+    """The settings, by name."""
     rows = []
     for name, value in results.settings.to_dict().items():
         if isinstance(value, dict):
@@ -213,12 +213,12 @@ def _plain(value: object) -> str:
 
 
 def _number(value: float) -> str:
-    """Four digits."""
+    """A number with four digits."""
     return f"{value:.4g}" if isfinite(value) else "none"
 
 
 def _seconds(value: float) -> str:
-    """A duration for people."""
+    """A duration in a readable unit."""
     if value < 120:
         return f"{value:.1f} s"
     return f"{value / 60:.1f} min" if value < 7_200 else f"{value / 3_600:.1f} h"

@@ -1,4 +1,4 @@
-"""Every number of a reproduction, in one long table, and ways to read it.
+"""All measurements of a reproduction, in one long table, and access to them.
 
 | column | meaning |
 |---|---|
@@ -7,17 +7,16 @@
 | `epoch` | number of the epoch, from 1 |
 | `quantity` | what was measured, see `QUANTITIES` |
 | `index` | position (from 1) or ranker (from 0), else 0 |
-| `value` | the number; NaN after training has diverged |
+| `value` | the measurement; NaN after training has diverged |
 
-Rows are sorted by method, run, epoch, quantity and index; samples keep the order in which they were
-drawn.
+Rows are sorted by method, run, epoch, quantity and index; samples keep the order in which they
+were drawn.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -39,21 +38,21 @@ SCHEMA = pa.schema(
 )
 
 QUANTITIES: dict[str, str] = {
-    "per_display": "test log-likelihood per display, by the expected probability of a click",
-    "per_pair": "test log-likelihood a pair, all its clicks together",
-    "whole_set": "test log-likelihood of all pairs at once, as published, divided by displays",
-    "train": "training log-likelihood per display, as estimated while it was learned from",
-    "zero_gradients": "share of the steps since the last row whose gradient was exactly 0",
+    "per_display": "test log-likelihood per display, from the expected click probability",
+    "per_pair": "test log-likelihood per pair, all clicks of a pair jointly",
+    "whole_set": "joint test log-likelihood of all pairs, as published, divided by displays",
+    "train": "training log-likelihood per display, as estimated during training",
+    "zero_gradients": "share of steps since the previous row whose gradient was exactly 0",
     "mu_mean": "mean over displayed pairs of the expected relevance",
     "mu_sd": "its sample standard deviation",
     "nu_mean": "mean over displayed pairs of the confidence in relevance",
     "nu_sd": "its sample standard deviation",
     "theta_alpha": "first parameter of the Beta of a position's bias",
     "theta_beta": "second parameter",
-    "theta": "position bias, where it is a point",
-    "ranker_truth": "expected clicks a page of a ranker by a single feature, in truth",
-    "ranker_value": "the same as the model expects it",
-    "ranker_sample": "samples of it",
+    "theta": "position bias, where it is a point estimate",
+    "ranker_truth": "true expected clicks per page of a ranker by a single feature",
+    "ranker_value": "its mean under the model",
+    "ranker_sample": "its samples under the model",
 }
 
 KEYS = ("method", "run", "epoch", "quantity", "index")
@@ -61,7 +60,7 @@ KEYS = ("method", "run", "epoch", "quantity", "index")
 
 @dataclass(frozen=True)
 class Cost:
-    """What a cell took: wall-clock seconds of training and in all, and bytes of memory at most."""
+    """Cost of a cell: wall-clock seconds of training and in total, and peak memory in bytes."""
 
     method: str
     run: int
@@ -72,14 +71,14 @@ class Cost:
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """What a reproduction measured.
+    """The measurements of a reproduction.
 
     Attributes:
         table: the rows, sorted; see the module.
-        settings: what it depends on.
+        settings: of the reproduction.
         truth: (positions,) the true position bias.
-        costs: time and memory of the cells, as far as they are known.
-        rankers: names of the features that rankers go by, in the order of their index.
+        costs: time and memory of the cells, where known.
+        rankers: names of the features that rankers sort by, in the order of their index.
     """
 
     table: pa.Table
@@ -87,20 +86,6 @@ class Results:
     truth: np.ndarray
     costs: tuple[Cost, ...] = ()
     rankers: tuple[str, ...] = field(default=())
-
-    @classmethod
-    def from_rows(
-        cls,
-        rows: Iterable[tuple[str, int, int, str, int, float]],
-        settings: Settings,
-        costs: Iterable[Cost] = (),
-        rankers: Iterable[str] = (),
-    ) -> "Results":
-        """Results of rows (method, run, epoch, quantity, index, value) in any order."""
-        columns = list(zip(*rows, strict=True)) or [()] * len(SCHEMA)
-        arrays = [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)]
-        table = sorted_table(pa.table(arrays, schema=SCHEMA))
-        return cls(table, settings, np.array(settings.theta), tuple(costs), tuple(rankers))
 
     @cached_property
     def methods(self) -> tuple[str, ...]:
@@ -113,23 +98,24 @@ class Results:
 
     @cached_property
     def runs(self) -> tuple[int, ...]:
-        """Numbers of the runs, which all methods have."""
+        """Numbers of the runs, the same for all methods."""
         return tuple(np.unique(self.table["run"].to_numpy()).tolist())
 
     def has(self, method: str, quantity: str) -> bool:
-        """Whether a quantity of a method was measured."""
+        """Whether a quantity was measured for a method."""
         return (method, quantity) in self._parts
 
     def of(self, method: str, quantity: str, index: int = 0) -> tuple[np.ndarray, np.ndarray]:
-        """Epochs (E,) and the values at them by every run, (runs, E)."""
+        """Epochs (E,) and the values of each run at them, (runs, E)."""
         part = self._part(method, quantity)
         chosen = part["index"] == index
         epochs = np.unique(part["epoch"][chosen])
         values = part["value"][chosen]
         if len(values) != len(self.runs) * len(epochs) or not len(values):
             raise InputError(
-                f"{method} has {len(values)} values of {quantity} at index {index}, which are not "
-                f"{len(self.runs)} runs of {len(epochs)} epochs"
+                f"{method} has {len(values)} values of {quantity} at index {index}, expected "
+                f"{len(self.runs)} runs x {len(epochs)} epochs",
+                code="incomplete-results",
             )
         return epochs, values.reshape(len(self.runs), len(epochs))
 
@@ -141,7 +127,7 @@ class Results:
         return part["value"][final].reshape(len(self.runs), len(indices))
 
     def samples(self, method: str, quantity: str) -> np.ndarray:
-        """Several values of each run and index, at the last epoch: (runs, indices, samples)."""
+        """Samples of each run and index, at the last epoch: (runs, indices, samples)."""
         part = self._part(method, quantity)
         final = part["epoch"] == part["epoch"].max()
         indices = np.unique(part["index"][final])
@@ -149,7 +135,10 @@ class Results:
 
     def _part(self, method: str, quantity: str) -> Mapping[str, np.ndarray]:
         if (method, quantity) not in self._parts:
-            raise InputError(f"{quantity} of {method} was not measured in this reproduction")
+            raise InputError(
+                f"{quantity} of {method} was not measured in this reproduction",
+                code="quantity-not-measured",
+            )
         return self._parts[method, quantity]
 
     @cached_property
@@ -169,17 +158,13 @@ class Results:
         return parts
 
     def save(self, path: str | Path) -> None:
-        """Write the table as Parquet, with nothing that differs from one time to the next."""
+        """Write the table as Parquet; equal results give equal files."""
         with written_aside(path) as aside:
             pq.write_table(self.table, aside, compression="zstd")
 
-    def to_dict(self) -> dict[str, Any]:
-        """What the results depend on, for JSON."""
-        return {"settings": self.settings.to_dict(), "rankers": list(self.rankers)}
-
 
 def sorted_table(table: pa.Table) -> pa.Table:
-    """The rows in order, equal ones as they came."""
+    """The rows sorted by `KEYS`, stable."""
     columns = [table[name].to_numpy(zero_copy_only=False) for name in KEYS]
     coded = [np.unique(c.astype(str), return_inverse=True)[1] if c.dtype == object else c
              for c in columns]  # fmt: skip

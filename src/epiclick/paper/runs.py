@@ -1,4 +1,4 @@
-"""The paper's experiments, cell by cell, on one process or several; rates tuned on validation."""
+"""Running a reproduction cell by cell, in one process or several, and tuning learning rates."""
 
 import json
 import sys
@@ -19,7 +19,7 @@ import numpy as np
 
 from epiclick.data.writing import written_aside
 from epiclick.errors import InputError
-from epiclick.paper.cells import Cell, Share, all_cells, claim_folder, merge, share_of
+from epiclick.paper.cells import Cell, Share, all_cells, merge, prepare_folder, share_of
 from epiclick.paper.results import Results
 from epiclick.paper.settings import GRID, MOST_RUNS, Settings
 from epiclick.paper.variants import VARIANTS, choose_methods
@@ -28,6 +28,11 @@ from epiclick.processes import available_cores, cores_of, start_worker, threads_
 if TYPE_CHECKING:
     from rich.table import Table
 
+RESULTS = "results.parquet"
+PROGRAMS = "programs"
+TUNING = "tuning"
+RATES = "rates.json"
+TRIED = "tried.json"
 
 WORK = {
     "pointwise": 0.3,
@@ -37,16 +42,16 @@ WORK = {
     "exact": 1.0,
     "conditioned": 1.8,
 }
-"""What an epoch costs, in epochs of `exact`; for the time left alone."""
+"""Relative cost of an epoch, that of `exact` being 1; used only to estimate the time left."""
 
-MOMENT = 0.25  # seconds between two tables
+REFRESH_SECONDS = 0.25
 
 
-class Watcher(Protocol):
-    """Whoever wants to know how cells go on."""
+class Progress(Protocol):
+    """Callbacks on the progress of cells."""
 
     def epoch(self, cell: Cell, epoch: int, log_likelihood: float) -> None:
-        """A cell has done an epoch."""
+        """A cell has finished an epoch."""
         ...
 
     def done(self, cell: Cell) -> None:
@@ -54,89 +59,87 @@ class Watcher(Protocol):
         ...
 
 
-class Silent:
-    """Tells nobody."""
+class NoProgress:
+    """Shows nothing."""
 
     def epoch(self, cell: Cell, epoch: int, log_likelihood: float) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     def done(self, cell: Cell) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
 
-class CellTable:
-    """Method, run, epoch, likelihood of the cells under way, cells done, and the time left."""
+class ProgressTable:
+    """Cells under way with run, epoch and likelihood; the number of cells done; the time left."""
 
     def __init__(self, cells: Sequence[Cell], epochs: int) -> None:
-        """Prepare a table for cells that are to be done."""
+        """Prepare a table for the cells to be run."""
         self._epochs, self._cells = epochs, len(cells)
         self._work = sum(_work(cell) for cell in cells)
-        self._behind = 0.0  # work that was done before, by an earlier process
+        self._resumed = 0.0  # work done by an earlier process
         self._finished = 0.0
-        self._count = 0
         self._began = time.monotonic()
-        self._now: dict[Cell, tuple[int, float]] = {}
-        self._over: set[Cell] = set()
+        self._latest: dict[Cell, tuple[int, float]] = {}
+        self._done: set[Cell] = set()
 
     def epoch(self, cell: Cell, epoch: int, log_likelihood: float) -> None:
-        """Note an epoch."""
-        if cell in self._over:  # news that came late
+        """Show the epoch of a cell."""
+        if cell in self._done:  # a late report
             return
-        if cell not in self._now:
-            self._behind += _work(cell) * (epoch - 1) / self._epochs
-        self._now[cell] = epoch, log_likelihood
+        if cell not in self._latest:
+            self._resumed += _work(cell) * (epoch - 1) / self._epochs
+        self._latest[cell] = epoch, log_likelihood
 
     def done(self, cell: Cell) -> None:
-        """Note a cell that is done."""
-        self._over.add(cell)
-        self._now.pop(cell, None)
+        """Count a cell as done."""
+        self._done.add(cell)
+        self._latest.pop(cell, None)
         self._finished += _work(cell)
-        self._count += 1
 
     @property
-    def _cells_now(self) -> list[tuple[Cell, tuple[int, float]]]:
-        """Cells under way; a copy, as another thread notes while one reads."""
-        return list(self._now.items())
+    def _under_way(self) -> list[tuple[Cell, tuple[int, float]]]:
+        """Cells under way; a copy, since another thread may update them meanwhile."""
+        return list(self._latest.items())
 
     @property
     def seconds_left(self) -> float | None:
-        """Time left if work goes on as fast as so far; None where nothing is done yet."""
-        under_way = sum(_work(c) * epoch / self._epochs for c, (epoch, _) in self._cells_now)
+        """Time left at the speed so far; None before the first epoch."""
+        under_way = sum(_work(c) * epoch / self._epochs for c, (epoch, _) in self._under_way)
         done = self._finished + under_way
-        if done <= self._behind:
+        if done <= self._resumed:
             return None
-        rate = (time.monotonic() - self._began) / (done - self._behind)
+        rate = (time.monotonic() - self._began) / (done - self._resumed)
         return rate * max(self._work - done, 0.0)
 
     def table(self) -> "Table":
-        """The table of this moment."""
+        """The current table."""
         from rich.table import Table
 
         left = self.seconds_left
-        told = "" if left is None else f", about {_duration(left)} left"
-        table = Table(title=f"{self._count} of {self._cells} cells done{told}")
+        estimate = "" if left is None else f", about {_duration(left)} left"
+        table = Table(title=f"{len(self._done)} of {self._cells} cells done{estimate}")
         for name in ("method", "run", "epoch", "log-likelihood per display"):
             table.add_column(name, justify="left" if name == "method" else "right")
-        for cell, (epoch, likelihood) in self._cells_now:
+        for cell, (epoch, likelihood) in self._under_way:
             row = (str(cell.run), f"{epoch:,} of {self._epochs:,}", f"{likelihood:.4f}")
             table.add_row(cell.variant.key, *row)
         return table
 
 
 @contextmanager
-def watcher(cells: Sequence[Cell], epochs: int, *, shown: bool) -> Iterator[Watcher]:
-    """Whoever is told how cells go on: a table on a terminal, nobody else."""
+def show_progress(cells: Sequence[Cell], epochs: int, *, shown: bool) -> Iterator[Progress]:
+    """A live table on a terminal; nothing elsewhere."""
     if not (shown and cells and sys.stderr.isatty()):
-        yield Silent()
+        yield NoProgress()
         return
     from rich.console import Console
     from rich.live import Live
 
-    table = CellTable(cells, epochs)
+    table = ProgressTable(cells, epochs)
     with Live(
         get_renderable=table.table,
         console=Console(stderr=True),
-        refresh_per_second=1 / MOMENT,
+        refresh_per_second=1 / REFRESH_SECONDS,
         transient=True,
     ):
         yield table
@@ -154,50 +157,50 @@ def _duration(seconds: float) -> str:
     return f"{large // 60} h {large % 60:02d} min"
 
 
-PROGRAMS = "programs"
+EpochReport = tuple[Cell, int, float]
+"""A cell, the number of its epoch and its training log-likelihood per display."""
 
-Told = tuple[Cell, int, float]
 _worker: dict[str, Any] = {}
-"""What a worker process knows: settings, path of the data, queue to tell, and later its bench."""
+"""State of a worker process: settings, path of the data, queue of reports, and later its bench."""
 
 
-def run_apart(
+def _run_in_processes(
     cells: Sequence[Cell],
     settings: Settings,
     path: str | None,
     folder: Path,
     jobs: int,
-    watcher: Watcher,
+    progress: Progress,
 ) -> None:
-    """Do cells on several processes, in their order."""
+    """Run cells in several processes, in order."""
     context = get_context("spawn")
     cores: SimpleQueue[set[int]] = context.SimpleQueue()
-    told: SimpleQueue[Told | None] = context.SimpleQueue()
+    reports: SimpleQueue[EpochReport | None] = context.SimpleQueue()
     for own in cores_of(jobs):
         cores.put(own)
     pool = ProcessPoolExecutor(
         jobs,
         mp_context=context,
         initializer=_start,
-        initargs=(settings, path, str(folder), cores, told),
+        initargs=(settings, path, str(folder), cores, reports),
     )
-    listener = threading.Thread(target=_listen, args=(told, watcher), daemon=True)
+    listener = threading.Thread(target=_listen, args=(reports, progress), daemon=True)
     listener.start()
     try:
         with threads_of_started(jobs):
-            submitted = {pool.submit(_do, cell, folder): cell for cell in cells}
+            submitted = {pool.submit(_run_cell, cell, folder): cell for cell in cells}
         for done in as_completed(submitted):
             done.result()
-            watcher.done(submitted[done])
-        told.put(None)
+            progress.done(submitted[done])
+        reports.put(None)
         listener.join()
     except BrokenProcessPool as error:
         raise MemoryError(
-            "a process of the reproduction was ended from outside, often for want of memory; run "
-            "the same command with fewer jobs to go on"
+            "a process of the reproduction was killed, often for lack of memory; run the same "
+            "command with fewer jobs to continue"
         ) from error
     except BaseException:
-        # cells under way have checkpoints; the next run goes on from them
+        # cells under way have checkpoints, from which the next call resumes
         for process in list((pool._processes or {}).values()):
             process.terminate()
         raise
@@ -205,10 +208,10 @@ def run_apart(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _listen(told: "SimpleQueue[Told | None]", watcher: Watcher) -> None:
-    """Hand on what worker processes tell."""
-    while (each := told.get()) is not None:
-        watcher.epoch(*each)
+def _listen(reports: "SimpleQueue[EpochReport | None]", progress: Progress) -> None:
+    """Forward the reports of worker processes."""
+    while (report := reports.get()) is not None:
+        progress.epoch(*report)
 
 
 def _start(
@@ -216,31 +219,28 @@ def _start(
     path: str | None,
     folder: str,
     cores: "SimpleQueue[set[int]]",
-    told: "SimpleQueue[Told | None]",
+    reports: "SimpleQueue[EpochReport | None]",
 ) -> None:
-    """Become a worker, and know what all cells need; jax comes later."""
+    """Set up a worker process, without jax, which is imported with the first cell."""
     start_worker(str(Path(folder, PROGRAMS)), cores)
-    _worker.update(settings=settings, path=path, told=told)
+    _worker.update(settings=settings, path=path, reports=reports)
 
 
-def _do(cell: Cell, folder: Path) -> None:
-    """Do a cell in a worker process."""
+def _run_cell(cell: Cell, folder: Path) -> None:
+    """Run a cell in a worker process."""
     from epiclick.paper.cell import run_cell
     from epiclick.paper.worlds import make_bench
 
     if "bench" not in _worker:
         _worker["bench"] = make_bench(_worker["settings"], _worker["path"])
-    told = _worker["told"]
+    reports = _worker["reports"]
     run_cell(
         _worker["bench"],
         cell.variant,
         cell.run,
         folder,
-        lambda epoch, likelihood: told.put((cell, epoch, likelihood)),
+        lambda epoch, likelihood: reports.put((cell, epoch, likelihood)),
     )
-
-
-RESULTS = "results.parquet"
 
 
 def reproduce(
@@ -252,35 +252,36 @@ def reproduce(
     jobs: int | None = None,
     progress: bool = True,
 ) -> Results | None:
-    """Do all cells that are not done yet; results are the same however often that was stopped.
+    """Run all cells that are not done yet; interruptions do not change the results.
 
     Args:
-        settings: what is measured; all methods unless it names some.
-        folder: where cells are kept; one that was begun with the same settings is gone on with.
-        path: LETOR data, unless they are synthetic.
-        share: the part of the cells to do; all unless told.
-        jobs: processes; as many as cores, or as cells if they are fewer, unless told. Numbers
-            may differ in their last digits with the cores that a process has.
+        settings: of the reproduction; all methods if it names none.
+        folder: for the cells; a reproduction with the same settings is continued there.
+        path: LETOR data; None for synthetic data.
+        share: the part of the cells to run; default all.
+        jobs: processes; by default one per core, at most one per cell. The last digits of
+            numbers may depend on how many cores a process has.
         progress: show a table of the cells under way, on a terminal.
 
     Returns:
-        What was measured, or None where cells of other shares are not done yet.
+        The results, or None while cells of other shares are not done yet.
     """
     folder = Path(folder)
     settings = replace(settings, methods=settings.methods or choose_methods())
     settings.check()
     settings = with_data(settings, path)
-    claim_folder(folder, settings)
+    prepare_folder(folder, settings)
     cells = all_cells(settings)
     mine = share_of(cells, share or Share())
     left = [cell for cell in mine if not cell.files(folder).done]
-    # by all cells of the share, not those left: a run that goes on must have the same cores
+    # from all cells of the share, not those left: a resumed call must use the same cores
     jobs = jobs or max(1, min(len(available_cores()), len(mine)))
-    with watcher(left, settings.epochs, shown=progress) as told:
+    with show_progress(left, settings.epochs, shown=progress) as shown:
         if jobs > 1:
-            run_apart(left, settings, None if path is None else str(path), folder, jobs, told)
+            data = None if path is None else str(path)
+            _run_in_processes(left, settings, data, folder, jobs, shown)
         elif left:
-            _run_here(left, settings, path, folder, told)
+            _run_here(left, settings, path, folder, shown)
     if any(not cell.files(folder).done for cell in cells):
         return None
     results = merge(folder, settings)
@@ -289,15 +290,19 @@ def reproduce(
 
 
 def with_data(settings: Settings, path: str | Path | None) -> Settings:
-    """The settings with a digest of the data that lie at a path."""
+    """The settings with a digest of the LETOR data at a path, if they are not synthetic."""
     if settings.dataset == "synthetic":
         if path is not None:
             raise InputError(
-                "synthetic data have no path; name the dataset, mslr, istella or letor"
+                "synthetic data have no path; give --dataset mslr, istella or letor",
+                code="path-without-dataset",
             )
         return settings
     if path is None:
-        raise InputError(f"where are the data of {settings.dataset}? Give their folder with --path")
+        raise InputError(
+            f"the data of {settings.dataset} are missing. Give their folder with --path",
+            code="missing-path",
+        )
     from epiclick.paper.worlds import digest_items, read_items
 
     digest = digest_items(read_items(path))
@@ -309,30 +314,25 @@ def _run_here(
     settings: Settings,
     path: str | Path | None,
     folder: Path,
-    told: Watcher,
+    progress: Progress,
 ) -> None:
-    """Do cells in this process, one after the other."""
+    """Run cells in this process, one after the other."""
     from epiclick.paper.cell import run_cell
     from epiclick.paper.worlds import make_bench
 
     bench = make_bench(settings, path)
     for cell in cells:
-        run_cell(bench, cell.variant, cell.run, folder, partial(told.epoch, cell))
-        told.done(cell)
-
-
-TUNING = "tuning"
-RATES = "rates.json"
-TRIED = "tried.json"
+        run_cell(bench, cell.variant, cell.run, folder, partial(progress.epoch, cell))
+        progress.done(cell)
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """Likelihood per display of the validation queries after the last epoch, by rate.
+    """Validation log-likelihood per display after the last epoch, by learning rate.
 
     Attributes:
         method: key of the method.
-        tried: rate -> log-likelihood; minus infinity where training diverged.
+        tried: rate -> log-likelihood; minus infinity if training diverged.
     """
 
     method: str
@@ -340,12 +340,12 @@ class Tuned:
 
     @property
     def rate(self) -> float:
-        """The best rate, the lower one of two that are as good."""
+        """The best rate; the lowest of ties."""
         return max(sorted(self.tried), key=lambda rate: self.tried[rate])
 
     @property
     def at_the_edge(self) -> bool:
-        """Whether a rate beyond those tried might be better still."""
+        """Whether a rate outside the grid might be better."""
         return self.rate in (min(self.tried), max(self.tried))
 
 
@@ -358,31 +358,31 @@ def tune(
     jobs: int | None = None,
     progress: bool = True,
 ) -> list[Tuned]:
-    """Try every rate of a grid with every method that has one; write the best, and all scores.
+    """Try every rate of a grid with every tuned method; write the best rates and all scores.
 
     Args:
-        settings: of the reproduction; the methods among them decide what is tuned.
-        folder: of the reproduction; cells are kept in a folder within.
-        path: LETOR data, unless they are synthetic.
-        grid: rates of the network.
+        settings: of the reproduction; their methods determine what is tuned.
+        folder: of the reproduction; cells are saved in a subfolder.
+        path: LETOR data; None for synthetic data.
+        grid: learning rates of the network.
         jobs: processes.
         progress: show a table of the cells under way, on a terminal.
     """
-    asked = dict.fromkeys(VARIANTS[key].tuned for key in settings.methods or VARIANTS)
-    tried: dict[str, dict[float, float]] = {method: {} for method in asked}
+    methods = dict.fromkeys(VARIANTS[key].tuned for key in settings.methods or VARIANTS)
+    tried: dict[str, dict[float, float]] = {method: {} for method in methods}
     for rate in grid:
         trial = replace(
             settings,
-            rates=dict.fromkeys(asked, rate),
+            rates=dict.fromkeys(methods, rate),
             scored="vali",
-            methods=tuple(asked),
+            methods=tuple(methods),
             runs=1,
             first_run=MOST_RUNS,
         )
         place = Path(folder) / TUNING / f"{rate:g}"
         found = reproduce(trial, place, path, jobs=jobs, progress=progress)
         assert found is not None, "all cells were done"
-        for method in asked:
+        for method in methods:
             score = float(found.last(method, "per_display")[0, 0])
             tried[method][rate] = -np.inf if np.isnan(score) else score
     tuned = [Tuned(method, scores) for method, scores in tried.items()]
@@ -390,7 +390,7 @@ def tune(
         each.method: {f"{r:g}": s if np.isfinite(s) else None for r, s in each.tried.items()}
         for each in tuned
     }
-    for name, told in ((TRIED, scores), (RATES, {each.method: each.rate for each in tuned})):
+    for name, content in ((TRIED, scores), (RATES, {each.method: each.rate for each in tuned})):
         with written_aside(Path(folder) / name) as aside:
-            aside.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+            aside.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     return tuned

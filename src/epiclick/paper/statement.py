@@ -1,10 +1,10 @@
-"""A claim of the paper as stated before the measurement, and what the measurement says of it.
+"""A claim of the paper with its decision rule, fixed before the measurement, and its outcome.
 
-A number is measured once a run, of two methods on the same run where it compares them, and its mean
-over runs has a Student-t interval. A rule is a range that is fixed here and not by the data: it
-holds where the whole interval lies inside the range, does not hold where the whole interval lies
-outside, and cannot be told where the interval crosses an end, or where the runs were such that the
-number could not have met the rule.
+A number is measured once per run, as a paired difference where it compares two methods, and its
+mean over runs has a Student-t interval. A rule is a range that does not depend on the data. The
+rule holds if the whole interval lies inside the range and does not hold if the whole interval lies
+outside; the outcome is "cannot tell" if the interval crosses a bound, or if the number could not
+have met the rule in these runs.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,12 +29,12 @@ _OPPOSITE: dict[Outcome, Outcome] = {HOLDS: FAILS, FAILS: HOLDS, OPEN: OPEN}
 
 
 class Undecidable(Exception):
-    """What was measured cannot answer a claim; the message says why."""
+    """The results cannot decide a claim; the message says why."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean over runs with the interval of its Student-t test; NaN where there is none."""
+    """A mean over runs with its Student-t interval; NaN where there is none."""
 
     mean: float
     low: float
@@ -57,16 +57,16 @@ def mean_interval(by_run: Sequence[float] | np.ndarray, level: float = LEVEL) ->
 
 @dataclass(frozen=True)
 class Check:
-    """A number of every run, and the range that its mean has to lie in.
+    """A number measured in every run, and the range that its mean has to lie in.
 
     Attributes:
-        quantity: what was measured, in words.
-        by_run: (runs,) the number.
-        above: lower end of the range.
-        below: upper end.
+        quantity: description of the number.
+        by_run: (runs,) its values.
+        above: lower bound of the range.
+        below: upper bound.
         outside: whether the mean has to lie outside the range instead.
-        decides: whether the claim's outcome depends on it; the others stand beside.
-        unfit: why these runs cannot answer, if they cannot; the number is still shown.
+        decides: whether the claim's outcome depends on it; if not, it is shown for comparison.
+        unfit: why these runs cannot decide, if they cannot; the number is still shown.
     """
 
     quantity: str
@@ -84,7 +84,7 @@ class Check:
 
     @property
     def rule(self) -> str:
-        """The range in words; empty where there is none, and the number is only shown."""
+        """The range in words; empty if the number is shown without a rule."""
         if not isfinite(self.above) and not isfinite(self.below):
             return ""
         if not isfinite(self.below):
@@ -96,11 +96,11 @@ class Check:
 
     @property
     def outcome(self) -> Outcome:
-        """Whether the whole interval lies inside the range, or outside."""
+        """The outcome of the rule with an interval at `LEVEL`."""
         return self.outcome_at(LEVEL)
 
     def outcome_at(self, level: float) -> Outcome:
-        """The same with an interval of another level."""
+        """The outcome of the rule with an interval at another level."""
         found = mean_interval(self.by_run, level)
         low, high = found.low, found.high
         if self.unfit or not (isfinite(low) and isfinite(high)):
@@ -115,7 +115,7 @@ class Check:
 
     @property
     def reason(self) -> str:
-        """Why it cannot be told; empty where it can."""
+        """Why the outcome is undecided; empty if it is not."""
         if self.outcome != OPEN:
             return ""
         if len(self.by_run) < 2:
@@ -128,7 +128,7 @@ class Check:
         if self.unfit:
             return f"{self.quantity}: {self.unfit}"
         low, high = self.interval.low, self.interval.high
-        return f"{self.quantity}: the interval {low:.4g} to {high:.4g} crosses an end of the range"
+        return f"{self.quantity}: the interval {low:.4g} to {high:.4g} crosses a bound of the range"
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON, which has no infinity and no NaN."""
@@ -148,15 +148,15 @@ class Check:
 
 
 def finite(value: float) -> float | None:
-    """A number that JSON can hold."""
+    """The number, or None where JSON has no value for it."""
     return float(value) if isfinite(value) else None
 
 
 def combined(checks: Sequence[Check], any_of_them: bool = False) -> Outcome:
-    """The outcome of the checks that decide: all of them have to hold, or any.
+    """The outcome of the deciding checks: all of them have to hold, or any.
 
-    Where one of several decides alone (it does not hold though all should, or holds where any is
-    enough), its interval is widened for their number, after Bonferroni; where all agree, none is.
+    If a single check can decide (one fails where all have to hold, or one holds where any is
+    enough), its interval is widened by the Bonferroni correction; if all agree, none is.
     """
     deciding = [check for check in checks if check.decides]
     if not deciding:
@@ -178,10 +178,10 @@ FLAT = 0.2  # standard deviation; a uniform distribution has 0.289
 
 Checks = Callable[[Results], list[Check]]
 
-# Nats per display (per pair, for that metric). A thousandth changes perplexity by 0.1 %: less is no
-# difference that a reader of the paper's curves could see.
+# Nats per display (per pair, for that metric). A thousandth changes perplexity by 0.1 %: a smaller
+# difference could not be seen in the paper's curves.
 LIKELIHOOD_MARGIN = 0.001
-FINAL = "Test log-likelihood after the last epoch, as published (the other two metrics beside)."
+FINAL = "Test log-likelihood after the last epoch, as published (other two metrics for comparison)."
 
 
 def final(results: Results, method: str, quantity: str) -> np.ndarray:
@@ -192,22 +192,22 @@ def final(results: Results, method: str, quantity: str) -> np.ndarray:
 def bias(results: Results, method: str) -> Beta:
     """(runs, positions) the Betas of position bias after the last epoch."""
     alpha, beta = results.last(method, "theta_alpha"), results.last(method, "theta_beta")
-    sound = np.isfinite(alpha) & np.isfinite(beta) & (alpha > 0) & (beta > 0)
-    if not sound.all():
-        broken = int((~sound.all(axis=1)).sum())
+    valid = np.isfinite(alpha) & np.isfinite(beta) & (alpha > 0) & (beta > 0)
+    if not valid.all():
+        broken = int((~valid.all(axis=1)).sum())
         raise Undecidable(f"{method} has no position bias in {broken} of {len(alpha)} runs")
     return Beta(alpha, beta)
 
 
 def bias_mean(results: Results, method: str) -> np.ndarray:
-    """(runs, positions) expected position bias after the last epoch, also of point estimates."""
+    """(runs, positions) mean position bias after the last epoch, or its point estimate."""
     if results.has(method, "theta_alpha"):
         return bias(results, method).mean
     return results.last(method, "theta")
 
 
 def bias_error(results: Results, method: str) -> np.ndarray:
-    """(runs,) mean absolute error of expected position bias, over positions."""
+    """(runs,) mean absolute error of the mean position bias, over positions."""
     return np.abs(bias_mean(results, method) - results.truth).mean(axis=1)
 
 
@@ -218,13 +218,13 @@ def epoch_near_best(results: Results, method: str, metric: str = PUBLISHED) -> n
 
 
 def epoch_near_last(results: Results, method: str) -> np.ndarray:
-    """(runs,) the first recorded epoch with a likelihood within the margin of the last one's."""
+    """(runs,) the first recorded epoch with a likelihood within the margin of the last epoch's."""
     epochs, values = results.of(method, PUBLISHED)
     return _first(epochs, _near_last(values))
 
 
 def epoch_stays_near_last(results: Results, method: str) -> np.ndarray:
-    """(runs,) the first recorded epoch from which on all are within the margin of the last."""
+    """(runs,) the first recorded epoch from which all are within the margin of the last."""
     epochs, values = results.of(method, PUBLISHED)
     backwards = np.logical_and.accumulate(_near_last(values)[:, ::-1], axis=1)
     return _first(epochs, backwards[:, ::-1])
@@ -235,14 +235,14 @@ def _near_last(values: np.ndarray) -> np.ndarray:
 
 
 def _first(epochs: np.ndarray, found: np.ndarray) -> np.ndarray:
-    """(runs,) the first epoch of each run; NaN where there is none, as after a divergence."""
+    """(runs,) the first epoch of each run; NaN where there is none, as after divergence."""
     return np.where(found.any(axis=1), epochs[found.argmax(axis=1)].astype(float), np.nan)
 
 
 def flat_bias(method: str) -> Checks:
-    """Whether even the narrowest of the position-bias distributions is all but flat."""
+    """Whether even the narrowest of the position-bias distributions is almost flat."""
     return lambda r: [
-        Check(f"least standard deviation over positions, {method}",
+        Check(f"smallest standard deviation over positions, {method}",
               runs_of(bias(r, method).sd.min(axis=1)), above=FLAT)
     ]  # fmt: skip
 
@@ -256,32 +256,32 @@ def gains(
     below: float = np.inf,
     deciding: Sequence[str] = (PUBLISHED,),
 ) -> list[Check]:
-    """Differences of final likelihood, better - worse, in all three metrics."""
+    """Differences in final likelihood, better - worse, in all three metrics."""
     return [
         Check(
-            f"log-likelihood ({words}), {better} - {worse}",
+            f"log-likelihood ({name}), {better} - {worse}",
             runs_of(final(results, better, metric) - final(results, worse, metric)),
             above=above,
             below=below,
             decides=metric in deciding,
         )
-        for metric, words in METRICS.items()
+        for metric, name in METRICS.items()
     ]
 
 
 def runs_of(values: np.ndarray) -> tuple[float, ...]:
-    """Values of the runs as plain numbers."""
+    """Values of the runs as a tuple."""
     return tuple(np.asarray(values, float).tolist())
 
 
 TEST = "Mean over runs, paired by run, with its 95 % Student-t interval."
 NOT_RUN = "not run: "
-WIDENED = "Where one of several numbers decides alone, its interval is widened for their number."
+WIDENED = "If one of several numbers decides, its interval is Bonferroni-corrected."
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim with its outcome; `reason` says why it cannot be told, `note` what limits it."""
+    """A claim with its outcome; `reason` says why it is undecided, `note` what limits it."""
 
     id: str
     question: str
@@ -289,10 +289,10 @@ class Claim:
     measured: str
     test: str
     needs: tuple[str, ...]
-    checks: tuple[Check, ...]
     outcome: Outcome
     reason: str
     note: str
+    checks: tuple[Check, ...]
 
     @property
     def was_asked(self) -> bool:
@@ -301,32 +301,22 @@ class Claim:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {
-            "id": self.id,
-            "question": self.question,
-            "claim": self.claim,
-            "measured": self.measured,
-            "test": self.test,
-            "needs": list(self.needs),
-            "outcome": self.outcome,
-            "reason": self.reason,
-            "note": self.note,
-            "checks": [check.to_dict() for check in self.checks],
-        }
+        checks = [check.to_dict() for check in self.checks]
+        return {**vars(self), "needs": list(self.needs), "checks": checks}
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A claim and how it will be decided.
+    """A claim and its decision rule.
 
     Attributes:
-        id: question and number, and the method that stands in for the paper's, if any.
+        id: question and number, and the method that replaces the paper's, if any.
         question: the research question.
-        claim: what the paper says, in our words.
-        measured: the quantity.
-        rule: what has to be true of it, margins included.
+        claim: the paper's claim, in our words.
+        measured: the measured quantity.
+        rule: the condition on it, margins included.
         needs: keys of the variants.
-        checks: measures it.
+        checks: computes the quantity from results.
         any_of_them: whether one check that holds is enough.
         note: what limits the answer.
     """
@@ -342,7 +332,7 @@ class Statement:
     note: str = ""
 
     def of(self, results: Results) -> Claim:
-        """What results say of it."""
+        """The claim with its outcome in the results."""
         checks, reason = self._measure(results)
         outcome = combined(checks, self.any_of_them)
         if outcome == OPEN and not reason:
@@ -354,14 +344,14 @@ class Statement:
             self.measured,
             f"{TEST} {self.rule} {WIDENED}",
             self.needs,
-            tuple(checks),
             outcome,
             reason,
             self.note,
+            tuple(checks),
         )
 
     def _measure(self, results: Results) -> tuple[list[Check], str]:
-        """The checks, or none and the reason."""
+        """The checks; or none, and the reason."""
         missing = [key for key in self.needs if key not in results.methods]
         if missing:
             return [], NOT_RUN + ", ".join(missing)
@@ -372,9 +362,9 @@ class Statement:
 
 
 def _why_open(deciding: Sequence[Check]) -> str:
-    """Why checks together tell nothing."""
-    unsure = "; ".join(check.reason for check in deciding if check.outcome == OPEN)
-    return unsure or (
-        f"one of {len(deciding)} numbers speaks against the others, by no more than chance allows "
-        "one of so many"
+    """Why the checks together decide nothing."""
+    undecided = "; ".join(check.reason for check in deciding if check.outcome == OPEN)
+    return undecided or (
+        f"one of {len(deciding)} numbers contradicts the others, but not after Bonferroni "
+        "correction"
     )

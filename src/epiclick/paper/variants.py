@@ -1,4 +1,4 @@
-"""The methods that are compared, each with its options, and the experiments that ask for them."""
+"""The methods that are compared, each with its options, and the experiments that use them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,20 +16,21 @@ class Variant:
 
     Attributes:
         key: its name in tables and files.
-        label: its name in figures, as in the paper where it is there.
+        label: its name in figures, that of the paper where there is one.
         estimator: a key of `ESTIMATORS`, or `POINTWISE`.
-        tuned: key of the method whose rate it takes.
+        tuned: key of the method whose learning rate it uses.
         baseline: leave-one-out baselines.
-        literal: the paper's formula to the letter: no offset for the naive estimator, a further
+        literal: the paper's formula as written: no offset for the naive estimator, a further
             1/S for the self-normalised ones.
         entropy: weight of the modified entropy.
-        start: position bias and mean relevance to start from.
-        frozen: whether confidences stay where they start.
-        plain_rate: whether the lookup learns at the rate of the network.
-        small_batches: whether a pointwise model has the batches of epistemic ones.
-        ranker: how rankers are judged: "" for not at all, "own" with the model's parameters as they
-            are (paper, section 7.5), "joint" with the posterior of position bias and last layer.
-        same_as: key of the variant that it is another name for.
+        start: initial position bias and mean relevance.
+        frozen: whether confidences stay at their initial values.
+        plain_rate: whether the lookup has the network's learning rate.
+        small_batches: whether a pointwise model has the batch size of epistemic ones.
+        ranker: how rankers are evaluated: "" for not at all, "own" with the model's parameters as
+            they are (paper, section 7.5), "joint" with the posterior of position bias and last
+            layer.
+        same_as: key of the variant that this is an alias of.
     """
 
     key: str
@@ -48,24 +49,24 @@ class Variant:
 
     @property
     def pointwise(self) -> bool:
-        """Whether all parameters are single numbers."""
+        """Whether all parameters are point estimates."""
         return self.estimator == POINTWISE
 
     @property
     def kind(self) -> str:
-        """Name of the class of models it fits."""
+        """Name of the model class it fits."""
         return "PointwisePBM" if self.pointwise else "EpistemicPBM"
 
     @property
     def folder(self) -> str:
-        """The key as a name of a folder."""
+        """The key as a folder name."""
         return self.key.replace("/", "_")
 
 
 def _method(
     key: str, label: str, estimator: str, *, tuned: str | None = None, ranker: str = ""
 ) -> list[Variant]:
-    """A method without and with baselines; rankers are judged by the former."""
+    """A method without and with baselines; rankers are evaluated by the former."""
     tuned = tuned or key
     plain = Variant(key, label, estimator, tuned, ranker=ranker)
     corrected = replace(
@@ -119,7 +120,6 @@ _WHY = [
             label=f"Pointwise from {start:g}",
             start=start,
             ranker="",
-            # the paper's own start
             same_as="pointwise" if start == _POINTWISE.start else "",
         )
         for start in STARTS
@@ -160,26 +160,28 @@ EXPERIMENTS: dict[str, tuple[str, ...]] = {
     "e": tuple(each.key for each in _METHODS if each.ranker),
     "why": (
         "pointwise",
-        "naive-literal",  # which never moves
+        "naive-literal",  # whose gradient is always 0
         "exact",
         "conditioned",
         *(each.key for each in _WHY),
     ),
 }
-"""Methods of each experiment: figures 2, 3, 4, 5 with 6, 7, and why epistemic models are faster."""
+"""Methods of each experiment: of figures 2, 3, 4, 5 with 6, 7, and of the page on RQ2."""
 
-ALIASES = {"figure2": "a", "figure3": "b", "figure4": "c", "figure5": "d", "figure6": "d"}
-ALIASES |= {"figure7": "e"}
+ALIASES = {
+    **{"figure2": "a", "figure3": "b", "figure4": "c"},
+    **{"figure5": "d", "figure6": "d", "figure7": "e"},
+}
 
 
 def choose_methods(
     methods: Sequence[str] | None = None, only: Sequence[str] | None = None
 ) -> tuple[str, ...]:
-    """Keys of the variants that are asked for, in the order of `VARIANTS`; all unless told.
+    """Keys of the selected variants, in the order of `VARIANTS`; all by default.
 
     Args:
         methods: keys.
-        only: experiments, whose methods are taken; with both, those that are in both.
+        only: experiments, whose methods are selected; with both, those that are in both.
     """
     experiments = [ALIASES.get(name, name) for name in only or EXPERIMENTS]
     for names, known, what in (
@@ -189,10 +191,16 @@ def choose_methods(
         for name in names:
             if name not in known:
                 hint = did_you_mean(name, known)
-                raise InputError(f"there is no {what} '{name}'{hint}; there are {', '.join(known)}")
-    asked = {key for name in experiments for key in EXPERIMENTS[name]}
+                raise InputError(
+                    f"there is no {what} '{name}'{hint}; choose from {', '.join(known)}",
+                    code=f"unknown-{what}",
+                )
+    selected = {key for name in experiments for key in EXPERIMENTS[name]}
     if methods is not None:
-        asked &= set(methods)
-    if not asked:
-        raise InputError("no method of these experiments was named; leave --methods or --only out")
-    return tuple(key for key in VARIANTS if key in asked)
+        selected &= set(methods)
+    if not selected:
+        raise InputError(
+            "none of the methods belongs to these experiments; omit --methods or --only",
+            code="no-methods-selected",
+        )
+    return tuple(key for key in VARIANTS if key in selected)

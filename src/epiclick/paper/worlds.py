@@ -1,10 +1,10 @@
-"""The world of each run: the same items and labels, a new logging policy, new clicks; its rankers.
+"""The simulated world of each run, and the rankers that models evaluate in it.
 
-Rankers order the documents of the test queries by a single feature. Of all features those with the
-highest, the median and the lowest true value are taken. Each run is a world of its own: a new
-logging policy, new clicks, new first weights; the items, their relevance and so the truth are the
-same in all of them. The paper draws every relevance and every position bias by itself, 2,500 times;
-beside it stands our own way, which draws what the items have in common, too.
+All runs share items and relevance, and so the truth; each has a new logging policy and new clicks.
+Rankers order the documents of the test queries by a single feature: those features whose rankers
+have the highest, the median and the lowest true value. The paper draws every relevance and every
+position bias independently, 2,500 times; `evaluate_rankers` compares this with joint draws, which
+include the uncertainty that items share.
 """
 
 import hashlib
@@ -29,21 +29,26 @@ from epiclick.paper.settings import Settings
 from epiclick.simulate.world import World, random_streams, simulate
 from epiclick.simulate.world_items import splits, synthetic_rankings
 
-SAMPLES = 2_500
+SEEDS = 1_000
+"""Seeds reserved for one reproduction: its runs, and the run in which rates are chosen."""
+
+SAMPLES = 2_500  # of a ranker's value
+SAMPLED_ROWS = 1_000  # whose features go into a digest
+DIGESTED_ROWS = 1_000_000  # at once
 
 
 @dataclass(frozen=True, eq=False)
 class RankerValues:
-    """What runs say of single-feature rankers.
+    """Values of single-feature rankers as estimated in several runs.
 
     Attributes:
-        features: names of the features, by falling true value.
-        truth: (rankers,) expected clicks a page.
-        epistemic: (runs, rankers, samples) the paper's way: an epistemic model, relevance and
-            position bias drawn independently, the network as it is.
-        joint: (runs, rankers, samples) our own way: the same kind of model with the uncertainty of
-            its network.
-        pointwise: (runs, rankers) by a model of single numbers.
+        features: names of the features, by decreasing true value.
+        truth: (rankers,) expected clicks per page.
+        epistemic: (runs, rankers, samples) as in the paper: an epistemic model, relevance and
+            position bias drawn independently, the network without uncertainty.
+        joint: (runs, rankers, samples) our variant: the same kind of model with the uncertainty
+            of its network.
+        pointwise: (runs, rankers) by a model of point estimates.
     """
 
     features: tuple[str, ...]
@@ -58,9 +63,9 @@ class Rankers:
     """Rankers by single features.
 
     Attributes:
-        names: of the features, by falling true value.
-        truth: (rankers,) expected clicks a page.
-        rankings: what each shows, by the name of its feature.
+        names: of the features, by decreasing true value.
+        truth: (rankers,) expected clicks per page.
+        rankings: the ranking of each, by the name of its feature.
         features: of the test queries' documents.
     """
 
@@ -69,8 +74,8 @@ class Rankers:
     rankings: Mapping[str, pa.Table]
     features: FeatureTable
 
-    def judged_by(self, model: BaseModel, samples: int, seed: int) -> np.ndarray:
-        """(rankers, samples) of expected clicks a page by a fitted model, all queries alike."""
+    def values_by(self, model: BaseModel, samples: int, seed: int) -> np.ndarray:
+        """(rankers, samples) of expected clicks per page by a model, all queries weighted alike."""
         drawn = compare(
             model,
             self.rankings,
@@ -96,11 +101,11 @@ def evaluate_rankers(
 
     Args:
         make_world: the world of a run, by its number; all have the same items and relevance.
-        runs: how many.
-        epistemic: the paper's model; `exact` unless told.
+        runs: number of runs.
+        epistemic: the paper's model; default `exact` with baselines.
         joint: ours.
-        pointwise: the model of single numbers.
-        samples: of every value.
+        pointwise: the model of point estimates.
+        samples: samples of each value.
     """
     epistemic = epistemic or EpistemicPBM(estimator="exact", baseline=True)
     joint, pointwise = joint or EpistemicPBM(), pointwise or PointwisePBM()
@@ -117,14 +122,14 @@ def evaluate_rankers(
             fitted.fit(learned, progress=False)
             if model is epistemic:
                 fitted.fitted_ = without_uncertainty(fitted.fitted_)
-            values.append(rankers.judged_by(fitted, samples, run))
+            values.append(rankers.values_by(fitted, samples, run))
         found.append((values[0], values[1], values[2].mean(axis=1)))
     parts = (np.stack(part) for part in zip(*found, strict=True))
     return RankerValues(rankers.names, rankers.truth, *parts)
 
 
 def choose_rankers(world: World) -> Rankers:
-    """The rankers of the experiment, which are the same in all worlds with the same items."""
+    """The rankers of the experiment, the same in all worlds with the same items."""
     chosen, truth = choose_features(world)
     names = tuple(world.features.names[i] for i in chosen)
     rankings = [single_feature_ranking(world, i) for i in chosen]
@@ -148,7 +153,7 @@ def choose_features(world: World) -> tuple[Sequence[int], np.ndarray]:
 
 
 def single_feature_ranking(world: World, feature: int) -> pa.Table:
-    """The test queries' documents by one feature, the highest first, down to the last position."""
+    """The test queries' documents by decreasing feature value, down to the last position."""
     rows, query = _test_rows(world)
     order, position = _ranked(query, world.features.rows(rows)[:, feature])
     kept = position <= len(world.position_bias)
@@ -158,26 +163,18 @@ def single_feature_ranking(world: World, feature: int) -> pa.Table:
 
 
 def _test_rows(world: World) -> tuple[np.ndarray, np.ndarray]:
-    """(test pairs,) row of each pair of a test query, and the query's id."""
+    """(test pairs,) row of each pair of a test query, and its query's id."""
     rows = np.flatnonzero(_is_test(world))
     query = world.features.keys["query_id"].combine_chunks().take(pa.array(rows))
     return rows, query.to_numpy(zero_copy_only=False)
 
 
 def _ranked(query: np.ndarray, value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(pairs,) order by query and falling value, and the position of each pair in that order."""
+    """(pairs,) order by query and decreasing value, and the position of each pair in that order."""
     order = np.lexsort((-value, query))
     own = query[order]
     start = np.flatnonzero(np.r_[True, own[1:] != own[:-1]])
     return order, np.arange(len(own)) - np.repeat(start, np.diff(np.r_[start, len(own)])) + 1
-
-
-def true_value(world: World, ranking: pa.Table) -> float:
-    """Expected clicks a page, all queries alike."""
-    keys = {name: ranking[name].combine_chunks() for name in ("query_id", "doc_id")}
-    row = world.features.locate(keys["query_id"], keys["doc_id"])
-    bias = world.position_bias[ranking["position"].to_numpy() - 1]
-    return float((bias * world.relevance[row]).sum() / len(keys["query_id"].unique()))
 
 
 def _is_test(world: World) -> np.ndarray:
@@ -191,13 +188,6 @@ def _test_features(world: World) -> FeatureTable:
     return FeatureTable(table.keys.take(pa.array(rows)), table.names, table.rows(rows))
 
 
-SEEDS = 1_000
-"""Seeds of one reproduction: those of its runs, and of the run in which rates are chosen."""
-
-SAMPLED_ROWS = 1_000
-DIGESTED_ROWS = 1_000_000
-
-
 @dataclass(frozen=True, eq=False)
 class RunData:
     """Clicks of one run.
@@ -206,8 +196,8 @@ class RunData:
         counts: all displayed pairs.
         train: pairs of the training queries.
         scored: pairs of the queries that models are scored on.
-        where: (scored pairs,) their index among all.
-        scaler: of the features, by the training pairs.
+        where: (scored pairs,) their indices among all pairs.
+        scaler: of the features, fitted to the training pairs.
     """
 
     counts: ClickCounts
@@ -218,7 +208,7 @@ class RunData:
 
     @classmethod
     def of(cls, world: World, scored: str) -> "RunData":
-        """The clicks of a world, by the splits of its queries."""
+        """The clicks of a world, split by its queries."""
         counts = world.counts()
         assert counts.feature_row is not None
         split = splits(world.features)[counts.feature_row]
@@ -234,13 +224,13 @@ class RunData:
 
     @cached_property
     def train_inputs(self) -> Inputs:
-        """Inputs of the training pairs, which all methods share."""
+        """Inputs of the training pairs, shared by all methods."""
         return Inputs(self.train, self.scaler)
 
 
 @dataclass(eq=False)
 class Bench:
-    """What all cells of a reproduction share; holds the run that was asked for last.
+    """Data shared by all cells of a reproduction; caches the run requested last.
 
     Attributes:
         settings: of the reproduction.
@@ -260,7 +250,7 @@ class Bench:
     def data(self, run: int) -> RunData:
         """The clicks of a run."""
         if self._last is None or self._last[0] != run:
-            self._last = None  # its memory is needed
+            self._last = None  # free its memory first
             self._last = run, RunData.of(self.world(run), self.settings.scored)
         return self._last[1]
 
@@ -279,20 +269,20 @@ class Bench:
         return choose_rankers(self._truth or self.world(0))
 
     def pairs(self, run: int, batch_size: int) -> PairSet:
-        """Training pairs of a run in batches of about so many."""
+        """Training pairs of a run in batches of about `batch_size`."""
         data = self.data(run)
         shapes = self._common(run, "train", batch_size)
         return PairSet(Batches(data.train, batch_size, None, shapes), data.train_inputs)
 
     def scored(self, run: int) -> Batches:
-        """How the pairs that models are scored on are dealt to batches."""
+        """The pairs that models are scored on, in batches."""
         return Batches(self.data(run).scored, CHUNK, None, self._common(run, "scored", CHUNK))
 
     def _common(self, run: int, part: str, batch_size: int) -> Shapes | None:
-        """Shapes of the first run with some room, or more where a run needs more.
+        """Shapes of the first run with spare room, larger where a run needs more.
 
-        They depend on nothing but the settings and the run, so that cells come out the same in
-        whatever order and place they are done.
+        They depend only on the settings and the run, so that a cell's numbers do not depend on
+        when and where it is run.
         """
         room = self.settings.room
         if not room:
@@ -312,16 +302,16 @@ class Bench:
 
 
 def _with_room(size: int, room: float) -> int:
-    """A number of pairs and some more; buckets that are empty in one run may not be in another."""
+    """A number of pairs with spare room; a bucket empty in one run may not be in another."""
     return size + max(2, int(np.ceil(room * size)))
 
 
 def make_bench(settings: Settings, path: str | Path | None = None) -> Bench:
-    """The bench of a reproduction, whose data are read or made.
+    """The bench of a reproduction, with its data read or simulated.
 
     Args:
         settings: of the reproduction.
-        path: LETOR data, unless they are synthetic.
+        path: LETOR data; None for synthetic data.
     """
     if settings.dataset == "synthetic":
         sizes = settings.queries, settings.docs, settings.features
@@ -333,7 +323,7 @@ def make_bench(settings: Settings, path: str | Path | None = None) -> Bench:
 
 
 def read_items(path: str | Path) -> FeatureTable:
-    """LETOR data that have queries to train on, to choose rates on and to test on."""
+    """LETOR data with training, validation and test queries."""
     from epiclick.data.letor import read_letor
 
     items = read_letor(path)
@@ -341,13 +331,14 @@ def read_items(path: str | Path) -> FeatureTable:
     if missing:
         raise InputError(
             f"{path} has no split {' and no '.join(missing)}; give a folder with train.txt, "
-            "vali.txt and test.txt"
+            "vali.txt and test.txt",
+            code="missing-split",
         )
     return items
 
 
 def digest_items(items: FeatureTable) -> str:
-    """A digest of ids, splits and labels, and of the features of some rows."""
+    """A digest of ids, splits and labels, and of the features of a sample of rows."""
     digest = hashlib.blake2b(digest_size=16)
     keys = items.keys.select(["query_id", "doc_id", "split", "label"]).combine_chunks()
     for rows in keys.to_batches(max_chunksize=DIGESTED_ROWS):
