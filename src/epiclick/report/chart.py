@@ -1,7 +1,7 @@
-"""What a chart shows, as the page's own script draws it: axes, layers of marks, a reading aid."""
+"""The specification of a chart, which the page's script draws: axes, layers, a reading aid."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,7 +10,7 @@ Format = Literal["number", "percent", "signed", "count"]
 Kind = Literal["points", "line", "bars", "cells", "rule"]
 Colour = Literal["c0", "c1", "c2", "c3", "c4", "truth"]
 
-DIGITS = 6  # that are kept of a number; a screen shows fewer
+DIGITS = 6  # significant digits of a number; a screen shows fewer
 
 
 @dataclass(frozen=True)
@@ -19,10 +19,10 @@ class Axis:
 
     Attributes:
         label: what is along it.
-        format: how its numbers are told.
-        names: of the values 0, 1, ... where they are no numbers.
-        low: its lower end; None lets the values decide.
-        high: its upper end, likewise.
+        format: how its numbers are formatted.
+        names: of the values 0, 1, ... of a categorical axis.
+        low: its lower end; None to take it from the values.
+        high: its upper end; the same.
     """
 
     label: str
@@ -42,16 +42,16 @@ class Layer:
 
     Attributes:
         kind: "points" (with an interval where low and high are given), "line", "bars" from 0 on,
-            "cells" of a map (`low` is how many there are), or "rule", a dashed line between two
-            points, where None is the axis' end.
+            "cells" of a map (`low` is the count in each), or "rule", a dashed line between two
+            points, where None is the end of the axis.
         name: for the legend.
-        x: places along the first axis.
+        x: values along the first axis.
         y: along the second.
-        text: what is told of each when it is pointed at.
+        text: tooltip of each mark.
         low: lower ends of intervals.
         high: upper ends.
-        colour: by the style sheet's name.
-        offset: along an axis of names, so that layers stand side by side.
+        colour: its name in the style sheet.
+        offset: along a categorical axis, so that layers are side by side.
         size: width of bars and cells.
     """
 
@@ -67,8 +67,10 @@ class Layer:
     size: float = 0.6
 
     def to_dict(self) -> dict[str, Any]:
-        """As the script reads it, which knows no NaN."""
-        numbers = {name: plain(getattr(self, name)) for name in ("x", "y", "low", "high")}
+        """As the script reads it, with null for NaN."""
+        numbers = {
+            name: list(map(short, getattr(self, name))) for name in ("x", "y", "low", "high")
+        }
         return {**vars(self), **numbers, "text": list(self.text)}
 
 
@@ -79,10 +81,10 @@ class Chart:
     Attributes:
         key: its name within the page.
         title: what it shows.
-        aid: one sentence that says how to read it.
+        aid: one sentence on how to read it.
         x: first axis.
-        y: second axis; one with names stands chart on its side.
-        layers: drawn one over the other.
+        y: second axis; a categorical one turns the chart on its side.
+        layers: drawn in this order.
     """
 
     key: str
@@ -102,13 +104,8 @@ class Chart:
         }
 
 
-def plain(values: Iterable[Number]) -> list[Number]:
-    """Numbers for JSON: few digits, and null for what is not finite."""
-    return [short(value) for value in values]
-
-
 def short(value: Number) -> Number:
-    """A number with few digits; None where it is not finite."""
+    """A number for JSON: few digits, None where it is not finite."""
     if value is None or isinstance(value, int):
         return value
     return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
