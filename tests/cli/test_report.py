@@ -134,7 +134,7 @@ def test_models_without_features_need_none(
     done = epiclick("report", without_features[0], world / "early.parquet", "--out", out)
     assert done.code == 0, done.err
     page = words_of(out)
-    assert "estimated from their own clicks." in page
+    assert "estimated from its own clicks." in page
     assert "Checked on queries of the log that were held out during training" in page
 
 
@@ -155,7 +155,9 @@ def test_other_models_say_that_they_are_less_sure(
     assert done.code == 0, done.err
     page = words_of(out)
     assert said in page
-    assert {"pointwise": "The uncertainty is unknown", "exact": "not calibrated"}[kind] in page
+    assert {"pointwise": "Unknown uncertainty", "exact": "Intervals that are not calibrated"}[
+        kind
+    ] in page
     if kind == "pointwise":
         assert "this model reports no uncertainty, so test it before you ship it" in page
 

@@ -57,7 +57,7 @@ def test_a_failed_backtest_changes_the_headline(report: Report) -> None:
     assert not isinstance(failed.rankers, Absent)
     assert failed.rankers.verdict.startswith("do not choose best <b> yet")
     states = {caveat.reason: caveat.state for caveat in failed.caveats}
-    assert states["The model mispredicts clicks it has not seen"] == "applies"
+    assert states["Wrong predictions of clicks the model has not seen"] == "applies"
 
 
 def test_a_backtest_just_outside_makes_the_headline_careful() -> None:
@@ -67,7 +67,7 @@ def test_a_backtest_just_outside_makes_the_headline_careful() -> None:
     assert "one sound log in 10 lies outside" in just.opening.ship
     assert "were just outside the interval of its prediction" in just.opening.uncertainty
     states = {caveat.reason: caveat.state for caveat in just.caveats}
-    assert states["The model mispredicts clicks it has not seen"] == "open"
+    assert states["Wrong predictions of clicks the model has not seen"] == "open"
 
 
 def test_other_checks_that_failed_change_it_too(report: Report) -> None:

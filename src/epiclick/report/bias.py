@@ -243,11 +243,17 @@ def _chart(found: Bias, *, absolute: bool) -> str:
     numbers = table(
         columns,
         (
-            (row.label, percent(value), "at its bound" if row.is_at_bound else interval(low, high))
+            (row.label, percent(value), _interval(row, low, high))
             for row, (value, low, high) in zip(rows, values, strict=True)
         ),
     )
     return figure(chart, numbers)
+
+
+def _interval(row: BiasRow, low: float, high: float) -> str:
+    if row.is_at_bound:
+        return "at its bound"
+    return "reference" if row.is_reference else interval(low, high)
 
 
 def _values(found: Bias, values: list[tuple[float, float, float]]) -> Layer:
@@ -281,7 +287,7 @@ def _by_history(found: Bias) -> str:
         (
             row.label,
             percent(row.relative),
-            "at its bound" if row.is_at_bound else interval(row.relative_low, row.relative_high),
+            _interval(row, row.relative_low, row.relative_high),
             *((percent(row.truth),) if has_truth else ()),
         )
         for row in found.by_history

@@ -20,7 +20,7 @@ class Caveat:
     """A reason why the results may be wrong.
 
     Attributes:
-        reason: what may be wrong, as a statement without its full stop.
+        reason: what may be wrong, as a noun phrase.
         state: "applies" here, "clear" if it was ruled out, "open" if it could not be.
         found: the evidence, or what would provide it; in sentences.
     """
@@ -51,7 +51,7 @@ def caveats(
 
 
 def _of_fit(bias: Bias) -> Iterator[Caveat]:
-    reason = f"Clicks vary more than a {bias.model} allows"
+    reason = f"More variation than a {bias.model} allows"
     ratio = bias.fit_ratio
     if ratio is None:
         yield Caveat(reason, "open", "Too few items were shown often enough to check this.")
@@ -59,7 +59,7 @@ def _of_fit(bias: Bias) -> Iterator[Caveat]:
         error = (2 / bias.fit_freedom) ** 0.5 if bias.fit_freedom else 0.0
         poor = is_poor_fit(ratio, bias.fit_freedom)
         found = (
-            f"They vary {ratio:.2f} times as much; 1 is a perfect fit, give or take {error:.2f}."
+            f"Clicks vary {ratio:.2f} times as much; 1 is a perfect fit, give or take {error:.2f}."
         )
         yield Caveat(reason, "applies" if poor else "clear", found)
 
@@ -69,7 +69,7 @@ def _of_positions(sources: Sources, bias: Bias) -> Iterator[Caveat]:
     found = checks["identifiability"]
     share = f"{found['linked_share']:.0%} of displays are of items shown at several positions."
     yield Caveat(
-        "Items rarely changed position, so positions cannot be compared",
+        "Too few items that change position",
         "applies" if found["warnings"] else "clear",
         _sentences(found["warnings"]) or share,
     )
@@ -77,10 +77,10 @@ def _of_positions(sources: Sources, bias: Bias) -> Iterator[Caveat]:
     covered = {*found["warnings"], *([robots["words"]] if robots else [])}  # by other caveats
     others = [each for each in bias.warnings if each not in covered and "chi2/df" not in each]
     if others:
-        yield Caveat("The fit reported warnings", "applies", _sentences(others))
+        yield Caveat("Warnings of the fit", "applies", _sentences(others))
     if bias.is_free and not others:
         yield Caveat(
-            "Absolute values are not identified",
+            "Absolute values that are not identified",
             "applies",
             "Only ratios are learned from clicks.",
         )
@@ -90,23 +90,23 @@ def _of_intervals(sources: Sources, bias: Bias) -> Iterator[Caveat]:
     queries = len(sources.fitted.queries.train) + len(sources.fitted.queries.held_out)
     if not bias.intervals:
         found = "This model has point estimates only. The default of `epiclick fit` has intervals."
-        yield Caveat("The uncertainty is unknown", "applies", found)
+        yield Caveat("Unknown uncertainty", "applies", found)
     elif bias.intervals == "evidential":
         found = (
             "They are learned by the paper's estimator. Those of `--estimator marginal` are "
             "calibrated."
         )
-        yield Caveat("The intervals are not calibrated", "applies", found)
+        yield Caveat("Intervals that are not calibrated", "applies", found)
     else:
         yield Caveat(
-            "There are too few queries to estimate the uncertainty",
+            "Too few queries to estimate the uncertainty",
             "applies" if queries < FEW_QUERIES else "clear",
             f"There are {queries:,} queries.",
         )
 
 
 def _of_prediction(quality: Quality | Absent) -> Iterator[Caveat]:
-    reason = "The model mispredicts clicks it has not seen"
+    reason = "Wrong predictions of clicks the model has not seen"
     if isinstance(quality, Absent):
         yield Caveat(reason, "open", f"{quality.reason} Add `{quality.remedy}`.")
         return
@@ -122,7 +122,7 @@ def _of_prediction(quality: Quality | Absent) -> Iterator[Caveat]:
     best = min(quality.scores[1:], key=lambda row: row.lead)
     is_clear = abs(best.lead) > CLEAR * best.lead_error
     yield Caveat(
-        "Something simpler predicts clicks as well",
+        "Something simpler that predicts clicks as well",
         "open" if not is_clear else "clear" if best.lead > 0 else "applies",
         f"Compared with the best alternative ({best.name}) the model is {abs(best.lead):.5f} "
         f"{'behind' if best.lead < 0 else 'ahead'} in log-likelihood per display, give or take "
@@ -133,7 +133,7 @@ def _of_prediction(quality: Quality | Absent) -> Iterator[Caveat]:
 def _of_rankers(rankers: Rankers | Absent) -> Iterator[Caveat]:
     if isinstance(rankers, Absent):
         return
-    reason = "The rankers mostly show items that the log never showed"
+    reason = "Rankers that mostly show items the log never showed"
     if rankers.has_log:
         little = [row for row in rankers.rows if row.seen < LITTLE_SEEN]
         shares = ", ".join(f"{row.name} {row.seen:.0%}" for row in little or rankers.rows)
@@ -144,12 +144,12 @@ def _of_rankers(rankers: Rankers | Absent) -> Iterator[Caveat]:
         yield Caveat(reason, "open", found)
     if not rankers.is_backtested:
         found = "The comparison was not checked on a log held back; add `--backtest`."
-        yield Caveat("The model is wrong about today's traffic", "open", found)
+        yield Caveat("Traffic that has changed since", "open", found)
 
 
 def _of_robots(sources: Sources) -> Iterator[Caveat]:
     checked = sources.fitted.training.checks.get("robots") or {"checked": False, "found": None}
-    reason = "The log contains clicks by robots"
+    reason = "Clicks by robots"
     if checked["found"]:
         yield Caveat(reason, "applies", _sentences([checked["found"]["words"]]))
     elif checked["checked"]:
@@ -165,7 +165,7 @@ def _of_robots(sources: Sources) -> Iterator[Caveat]:
 
 def _of_users(bias: Bias) -> Iterator[Caveat]:
     yield Caveat(
-        "Items are placed according to who is looking",
+        "Rankings that depend on the user",
         "open",
         "If users who click more also see other rankings, position bias and taste are confounded. "
         "A click log cannot show this; a randomised slice of traffic can.",
@@ -174,7 +174,7 @@ def _of_users(bias: Bias) -> Iterator[Caveat]:
     if bias.history:
         known, unknown = "the item, its position and earlier clicks", "better neighbours"
     yield Caveat(
-        "Clicks on an item depend on the items around it",
+        "Effects of neighbouring items",
         "open",
         f"In the model a click depends on {known} only, not on {unknown} or on a query that is "
         "answered already.",

@@ -195,9 +195,9 @@ def _estimated_from(sources: Sources) -> str | Absent:
         return NO_FEATURES
     if sources.log is not None:
         if not fitted.relevance_head.learns_from_clicks:
-            return "their features (a pointwise model does not use an item's own clicks)"
-        return "their own clicks" + (" and their features" if fitted.features is not None else "")
-    return "their features alone" if fitted.features is not None else "their own clicks"
+            return "its features (a pointwise model does not use an item's own clicks)"
+        return "its own clicks" + (" and its features" if fitted.features is not None else "")
+    return "its features alone" if fitted.features is not None else "its own clicks"
 
 
 def short_id(value: object) -> str:
@@ -211,11 +211,11 @@ def items_section(report: "Report") -> str:
     found, title = report.items, "How relevant each item is"
     if isinstance(found, Absent):
         return section("relevance", title, missing(found))
-    meaning = f"their probability of a click if shown at {report.bias.reference}"
+    meaning = f"the probability of a click on an item shown at {report.bias.reference}"
     if report.bias.is_free:
-        meaning = "how much they attract clicks, on an arbitrary scale"
+        meaning = "how much an item attracts clicks, on an arbitrary scale"
     parts = [
-        paragraph(f"The relevance of items is {meaning}, estimated from {found.by}."),
+        paragraph(f"Relevance is {meaning}, estimated from {found.by}."),
         _map(found, report.bias.level) if found.has_intervals else missing(_no_intervals()),
     ]
     if not found.has_clicks:
@@ -240,7 +240,7 @@ def _map(found: ItemSample, level: float) -> str:
     which = f"{len(dots):,} items drawn at random"
     if len(found.rows) == found.total:
         dots = found.rows[:: max(len(found.rows) // MOST_DOTS, 1)]
-        which = f"{len(dots):,} of them"
+        which = f"{len(dots):,} single items"
     chart = Chart(
         "map",
         "Relevance and its uncertainty",

@@ -114,13 +114,13 @@ def _uncertainty(bias: Bias, quality: Quality | Absent, caveats: tuple[Caveat, .
     kind = f"a {bias.level:.0%} interval"
     if bias.intervals == "evidential":
         kind += " learned by the paper's estimator, which is not calibrated"
-    checked = ""
+    checked = ";"
     if not isinstance(quality, Absent) and quality.unseen and quality.backtest.inside is not None:
         agree = AGREEMENT[quality.backtest.grade or "inside"]
-        checked = f" clicks that the model had not seen {agree} its prediction, and"
+        checked = f". Clicks that the model had not seen {agree} its prediction, and"
     return (
-        f"Each of these numbers{_except(bound)} has {kind}: the widest is {low} to {high}, at "
-        f"{widest.name};{checked} {applies}."
+        f"Each of these numbers{_except(bound)} has {kind}; the widest is {low} to {high}, at "
+        f"{widest.name}{checked} {applies}."
     )
 
 

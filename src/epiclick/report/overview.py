@@ -113,7 +113,7 @@ def overview_section(report: "Report") -> str:
     sizes = {
         "pages": found.pages,
         "queries": found.queries,
-        "items (query and document)": found.pairs,
+        "items": found.pairs,
         "displays": found.displays,
         "clicks": found.clicks,
     }
@@ -146,7 +146,7 @@ def _rates(found: Overview) -> str:
         "because users look there and because better items are shown there, which the next section "
         "separates.",
         Axis(found.context, names=tuple(row.label for row in rows)),
-        Axis("clicked", "percent", low=0),
+        Axis("click rate", "percent", low=0),
         (bars,),
     )
     numbers = table(

@@ -268,7 +268,7 @@ def _rates(found: Quality) -> str:
         "If the model is right, its predictions are within the interval of the observed rate about "
         "9 times out of 10.",
         Axis(found.context, names=tuple(row.label for row in rows)),
-        Axis("clicked", "percent", low=0),
+        Axis("click rate", "percent", low=0),
         (
             Layer(
                 "points",
@@ -341,7 +341,7 @@ def _scores(found: Quality) -> str:
         ),
     )
     numbers = table(
-        ("", "log-likelihood per display", "perplexity", "deviance explained"),
+        ("", "log-likelihood", "perplexity", "deviance explained"),
         (
             (
                 row.name,
