@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 Number = float | int | None
 Format = Literal["number", "percent", "signed", "count"]
@@ -72,6 +72,35 @@ class Layer:
             name: list(map(short, getattr(self, name))) for name in ("x", "y", "low", "high")
         }
         return {**vars(self), **numbers, "text": list(self.text)}
+
+
+class HasInterval(Protocol):
+    """A row with an interval."""
+
+    @property
+    def low(self) -> float:
+        """Its lower end."""
+        ...
+
+    @property
+    def high(self) -> float:
+        """Its upper end."""
+        ...
+
+
+def with_intervals(
+    name: str,
+    x: Sequence[Number],
+    y: Sequence[Number],
+    text: Sequence[str],
+    rows: Sequence[HasInterval],
+    *,
+    colour: Colour = "c0",
+    offset: float = 0.0,
+) -> Layer:
+    """Points with the intervals of some rows."""
+    low, high = [row.low for row in rows], [row.high for row in rows]
+    return Layer("points", name, x, y, text, low, high, colour, offset)
 
 
 @dataclass(frozen=True)

@@ -110,25 +110,23 @@ def overview(sources: Sources) -> Overview:
 def overview_section(report: "Report") -> str:
     """Sizes, and the click rate of every position."""
     found = report.overview
-    sizes = {
-        "pages": found.pages,
-        "queries": found.queries,
-        "items": found.pairs,
-        "displays": found.displays,
-        "clicks": found.clicks,
-    }
-    tiles = "".join(
-        f"<div><b>{'–' if value is None else f'{value:,}'}</b><span>{name}</span></div>"
-        for name, value in sizes.items()
-    )
-    rate = percent(found.clicks / found.displays if found.displays else None)
-    tiles += f"<div><b>{rate}</b><span>of displays clicked</span></div>"
     no_log = ""
     if found.of != "the log":
         no_log = missing(Absent(f"No log was given; these are the counts of {found.of}.", "LOG"))
-    return section(
-        "data", "Overview of the data", f'<div class="tiles">{tiles}</div>', no_log, _rates(found)
-    )
+    return section("data", "Overview of the data", _tiles(found), no_log, _rates(found))
+
+
+def _tiles(found: Overview) -> str:
+    numbers = {
+        "pages": "–" if found.pages is None else f"{found.pages:,}",
+        "queries": f"{found.queries:,}",
+        "items": f"{found.pairs:,}",
+        "displays": f"{found.displays:,}",
+        "clicks": f"{found.clicks:,}",
+        "of displays clicked": percent(found.clicks / found.displays if found.displays else None),
+    }
+    tiles = (f"<div><b>{text}</b><span>{name}</span></div>" for name, text in numbers.items())
+    return f'<div class="tiles">{"".join(tiles)}</div>'
 
 
 def _rates(found: Overview) -> str:

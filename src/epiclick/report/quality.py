@@ -14,7 +14,7 @@ from epiclick.data.counts import ClickCounts
 from epiclick.evaluation.backtest import Backtest, backtest
 from epiclick.evaluation.click_scores import BASELINES, kept_rates, score_clicks
 from epiclick.fitted.prediction import click_probabilities
-from epiclick.report.chart import Axis, Chart, Layer
+from epiclick.report.chart import Axis, Chart, Layer, with_intervals
 from epiclick.report.markup import (
     Absent,
     figure,
@@ -163,10 +163,10 @@ class Quality:
     Attributes:
         tested_on: which clicks: "a log that was held back".
         unseen: whether the model had never seen them.
-        displays: number of displays.
-        context: what rates are reported by: "position".
         scores: the model first.
+        context: what rates are reported by: "position".
         rows: of the contexts.
+        displays: number of displays.
         backtest: clicks per page, observed and predicted.
         reliability: whether predicted rates and counts came true.
         missing: alternatives that were not scored, and what would add them.
@@ -174,10 +174,10 @@ class Quality:
 
     tested_on: str
     unseen: bool
-    displays: int
-    context: str
     scores: tuple[ScoreRow, ...]
+    context: str
     rows: tuple[FitRow, ...]
+    displays: int
     backtest: Backtest
     reliability: Reliability
     missing: tuple[Absent, ...]
@@ -270,8 +270,7 @@ def _rates(found: Quality) -> str:
         Axis(found.context, names=tuple(row.label for row in rows)),
         Axis("click rate", "percent", low=0),
         (
-            Layer(
-                "points",
+            with_intervals(
                 "observed, with 90% interval",
                 places,
                 [row.observed for row in rows],
@@ -280,8 +279,7 @@ def _rates(found: Quality) -> str:
                     f"90% interval {interval(row.low, row.high, 2)}"
                     for row in rows
                 ],
-                low=[row.low for row in rows],
-                high=[row.high for row in rows],
+                rows,
                 colour="c4",
                 offset=-0.12,
             ),

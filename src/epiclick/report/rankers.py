@@ -11,7 +11,7 @@ import numpy as np
 
 from epiclick.comparison.result import Comparison
 from epiclick.comparison.verdict import SURE, Check, Difference, backtest_check, chance
-from epiclick.report.chart import Axis, Chart, Layer
+from epiclick.report.chart import Axis, Chart, Layer, with_intervals
 from epiclick.report.markup import (
     Absent,
     bullets,
@@ -78,13 +78,13 @@ class Rankers:
     """A comparison of rankers.
 
     Attributes:
+        queries: how many were compared.
         rows: from the best to the worst.
         differences: the best against each other one.
+        level: probability of the intervals.
         verdict: in words.
         is_uncertain: whether the model reports its uncertainty.
         is_sure: whether the best one beats the next with enough probability for a verdict.
-        level: probability of the intervals.
-        queries: how many were compared.
         edges: (BINS + 1,) of a histogram of the difference between the best and the next.
         heights: (BINS,) shares.
         notes: what was left out or assumed.
@@ -93,13 +93,13 @@ class Rankers:
         checks: those that did not pass and matter for the choice.
     """
 
+    queries: int
     rows: tuple[RankerRow, ...]
     differences: tuple[Difference, ...]
+    level: float
     verdict: str
     is_uncertain: bool
     is_sure: bool
-    level: float
-    queries: int
     edges: tuple[float, ...]
     heights: tuple[float, ...]
     notes: tuple[str, ...]
@@ -242,14 +242,12 @@ def _values(found: Rankers) -> str:
         Axis("clicks per page"),
         Axis("", names=tuple(row.name for row in rows)),
         (
-            Layer(
-                "points",
+            with_intervals(
                 "expected" if knows_truth else "",
                 [row.value for row in rows],
                 range(len(rows)),
                 [_tooltip(found, row) for row in rows],
-                low=[row.low for row in rows] if found.is_uncertain else (),
-                high=[row.high for row in rows] if found.is_uncertain else (),
+                rows if found.is_uncertain else (),
             ),
             *([_truth(rows)] if knows_truth else []),
         ),

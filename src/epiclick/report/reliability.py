@@ -13,7 +13,7 @@ from epiclick.fitted.parameters import parameter_draws
 from epiclick.fitted.prediction import bias_by, contexts_of, networks_of, relevance_of_pairs
 from epiclick.fitted.state import FittedModel
 from epiclick.report.bias import Bias
-from epiclick.report.chart import Axis, Chart, Layer
+from epiclick.report.chart import Axis, Chart, Layer, with_intervals
 from epiclick.report.markup import (
     Absent,
     figure,
@@ -167,8 +167,7 @@ def _rate_chart(found: Reliability) -> str:
         Axis("observed click rate", "percent", low=0, high=most),
         (
             Layer("rule", "as predicted", [0, most], [0, most], colour="c4"),
-            Layer(
-                "points",
+            with_intervals(
                 "observed, with 90% interval",
                 [row.predicted for row in rows],
                 [row.observed for row in rows],
@@ -177,8 +176,7 @@ def _rate_chart(found: Reliability) -> str:
                     f"90% interval {interval(row.low, row.high)}, {row.displays:,} displays"
                     for row in rows
                 ],
-                low=[row.low for row in rows],
-                high=[row.high for row in rows],
+                rows,
             ),
         ),
     )
