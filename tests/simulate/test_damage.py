@@ -1,4 +1,4 @@
-"""A world that is damaged or foreign is refused in words, or read as the very same."""
+"""A damaged or foreign world is refused, or read unchanged."""
 
 import json
 from pathlib import Path
@@ -34,7 +34,7 @@ def test_damage_is_refused_or_harmless(name: str, tiny: World, folder: Path) -> 
     refused, same = assert_damage_is_found(
         folder / name, lambda: assert_same(World.load(folder), tiny)
     )
-    # of truth.json the blanks do not matter
+    # blanks in truth.json do not matter
     assert refused > 150
     assert same == 0 or name == "truth.json"
 
@@ -86,7 +86,7 @@ def test_a_missing_file_is_named(name: str, folder: Path) -> None:
         ("schema_version", "2"),
     ],
 )
-def test_wrong_types_are_refused_in_words(key: str, value: Any, folder: Path) -> None:
+def test_wrong_types_are_refused(key: str, value: Any, folder: Path) -> None:
     truth = json.loads((folder / "truth.json").read_text())
     del truth["digest"]
     truth[key] = value

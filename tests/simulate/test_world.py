@@ -118,13 +118,13 @@ def test_beta_relevance_is_drawn_from_the_prior(small_settings):
     assert abs(z.mean()) < 4.5 / np.sqrt(len(z))
     assert z.std() == pytest.approx(1, abs=0.15)
     assert np.abs(click_z(world, world.position_bias)).max() < 4.5
-    # Item by item, clicks follow the relevance that was drawn and not its mean.
+    # Clicks of each item follow the relevance that was drawn, not its mean.
     assert abs(item_z(world, world.relevance)) < 4.5
     assert item_z(world, world.prior.mean) > 20
 
 
 def test_rankings_of_a_beta_world_depend_on_features_only(small_settings, monkeypatch):
-    """Relevance drawn anew changes the clicks but not what is shown."""
+    """Redrawing relevance changes the clicks but not what is shown."""
     world = simulate(**small_settings, relevance="beta")
     draw = module.draw_relevance
 

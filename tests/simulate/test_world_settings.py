@@ -80,7 +80,7 @@ def test_refuses_each_wrong_argument(argument, value, code):
     with raises_code(code) as caught:
         resolve(**{argument: value})
     (problem,) = caught.value.problems
-    named = "positions" if value == [] else argument  # whose number is that of theta
+    named = "positions" if value == [] else argument  # taken from theta
     assert problem.what.startswith(named)
     if code == "unknown-choice":
         assert all(
