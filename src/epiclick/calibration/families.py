@@ -31,6 +31,14 @@ UNSEEN = 0.2
 OWN_PRIOR_NAME = "own-prior"
 """Family of the worlds of `own_prior.py`, which are judged by ranks alone."""
 
+ONE_BETA = (1.5, 4.0)
+"""Alpha and beta of all pairs in worlds without features."""
+
+DAYS = 10
+DAILY_CONFIDENCE = 5.0
+"""Relevance of an item on one day is a Beta of this confidence around the item's mean."""
+
+
 STEEP = (1.0, 0.6, 0.45)
 MIDDLE = (1.0, 0.8, 0.62, 0.5, 0.42)
 SLOW = (1.0, 0.95, 0.9, 0.86, 0.82, 0.78, 0.75, 0.72, 0.69, 0.66)
@@ -132,14 +140,6 @@ def find_families(names: Sequence[str] | None) -> tuple[Family, ...]:
             )
         wanted.update(GROUPS.get(name, (name,)))
     return tuple(family for family in _ALL if family.name in wanted)
-
-
-ONE_BETA = (1.5, 4.0)
-"""Alpha and beta of all pairs in worlds without features."""
-
-DAYS = 10
-DAILY_CONFIDENCE = 5.0
-"""Relevance of an item on one day is a Beta of this confidence around the item's mean."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -69,11 +69,7 @@ def order_rows(
     well_specified: bool,
 ) -> Iterator[OrderRow]:
     """A row for each bin with pairs, given the answers in each world."""
-    found = [
-        (world, each[DIFFERENCE].shrunk(shrink))
-        for world, each in enumerate(answers)
-        if DIFFERENCE in each
-    ]
+    found = _in_worlds(answers, DIFFERENCE, shrink)
     if not found:
         return
     chance = np.concatenate([_chance(given.draws) for _, given in found])
@@ -257,10 +253,10 @@ def uniformity_rows(
         ranks = ranks_among(truth[one], given.draws[one], rng)
         found = uniformity(ranks, given.draws.shape[1])
         yield UniformityRow(
-            quantity=quantity,
+            method=method,
             family=family.name,
             well_specified=family.well_specified,
-            method=method,
+            quantity=quantity,
             p_value=found.p_value,
             ranks=tuple(ranks.tolist()),
             draws=found.draws,
@@ -274,11 +270,7 @@ def _by_quantity(
     """World of each value, the answers of all worlds, and world of each value with draws."""
     together = {}
     for quantity in RANKED:
-        found = [
-            (world, each[quantity].shrunk(shrink))
-            for world, each in enumerate(answers)
-            if quantity in each
-        ]
+        found = _in_worlds(answers, quantity, shrink)
         if not found:
             continue
         worlds = [world for world, _ in found]
@@ -295,6 +287,17 @@ def _by_quantity(
             np.repeat(worlds, [len(each.draws) for each in parts]),
         )
     return together
+
+
+def _in_worlds(
+    answers: Sequence[Mapping[str, Answers]], quantity: str, shrink: float
+) -> list[tuple[int, Answers]]:
+    """Number of each world with answers on a quantity, and these answers."""
+    return [
+        (world, each[quantity].shrunk(shrink))
+        for world, each in enumerate(answers)
+        if quantity in each
+    ]
 
 
 def _first(world: np.ndarray, kept_world: np.ndarray) -> np.ndarray:

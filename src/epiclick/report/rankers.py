@@ -80,32 +80,32 @@ class Rankers:
     Attributes:
         queries: how many were compared.
         rows: from the best to the worst.
-        differences: the best against each other one.
         level: probability of the intervals.
-        verdict: in words.
-        is_uncertain: whether the model reports its uncertainty.
-        is_sure: whether the best one beats the next with enough probability for a verdict.
+        differences: the best against each other one.
         edges: (BINS + 1,) of a histogram of the difference between the best and the next.
         heights: (BINS,) shares.
-        notes: what was left out or assumed.
+        is_uncertain: whether the model reports its uncertainty.
+        is_sure: whether the best one beats the next with enough probability for a verdict.
         is_backtested: whether the comparison was checked on a log held back.
         has_log: whether items could be judged by their own clicks.
         checks: those that did not pass and matter for the choice.
+        verdict: as a sentence.
+        notes: what was left out or assumed.
     """
 
     queries: int
     rows: tuple[RankerRow, ...]
-    differences: tuple[Difference, ...]
     level: float
-    verdict: str
-    is_uncertain: bool
-    is_sure: bool
+    differences: tuple[Difference, ...]
     edges: tuple[float, ...]
     heights: tuple[float, ...]
-    notes: tuple[str, ...]
+    is_uncertain: bool
+    is_sure: bool
     is_backtested: bool
     has_log: bool
     checks: tuple[Check, ...]
+    verdict: str
+    notes: tuple[str, ...]
 
     @property
     def state(self) -> ShipState:
