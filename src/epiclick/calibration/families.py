@@ -38,7 +38,6 @@ DAYS = 10
 DAILY_CONFIDENCE = 5.0
 """Relevance of an item on one day is a Beta of this confidence around the item's mean."""
 
-
 STEEP = (1.0, 0.6, 0.45)
 MIDDLE = (1.0, 0.8, 0.62, 0.5, 0.42)
 SLOW = (1.0, 0.95, 0.9, 0.86, 0.82, 0.78, 0.75, 0.72, 0.69, 0.66)

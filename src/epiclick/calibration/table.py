@@ -253,14 +253,14 @@ def uniformity_rows(
         ranks = ranks_among(truth[one], given.draws[one], rng)
         found = uniformity(ranks, given.draws.shape[1])
         yield UniformityRow(
-            method=method,
-            family=family.name,
-            well_specified=family.well_specified,
-            quantity=quantity,
             p_value=found.p_value,
+            flagged=found.flagged,
             ranks=tuple(ranks.tolist()),
             draws=found.draws,
-            flagged=found.flagged,
+            method=method,
+            quantity=quantity,
+            family=family.name,
+            well_specified=family.well_specified,
         )
 
 
