@@ -253,7 +253,8 @@ def _chart(found: Bias, *, absolute: bool) -> str:
 def _interval(row: BiasRow, low: float, high: float) -> str:
     if row.is_at_bound:
         return "at its bound"
-    return "reference" if row.is_reference else interval(low, high)
+    # with a free scale, the absolute value of the reference has an interval
+    return "reference" if row.is_reference and low == high else interval(low, high)
 
 
 def _values(found: Bias, values: list[tuple[float, float, float]]) -> Layer:

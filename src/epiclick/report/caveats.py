@@ -176,8 +176,8 @@ def _of_users(bias: Bias) -> Iterator[Caveat]:
     yield Caveat(
         "Effects of neighbouring items",
         "open",
-        f"In the model a click depends on {known} only, not on {unknown} or on a query that is "
-        "answered already.",
+        f"In the model a click depends on {known} only, not on {unknown} or a query already "
+        "answered.",
     )
 
 
