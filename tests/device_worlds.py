@@ -1,4 +1,4 @@
-"""Logs of two devices whose bias is known, one shown more often than the other."""
+"""Counts of two devices with known position bias, one displayed more often than the other."""
 
 import numpy as np
 import pyarrow as pa
@@ -7,7 +7,7 @@ from epiclick.data.counts import ClickCounts
 from epiclick.data.features import FeatureTable, read_features
 
 POSITIONS = 3
-FALL = np.array([1.0, 0.6, 0.4])  # of either device, from position to position
+FALL = np.array([1.0, 0.6, 0.4])  # position bias of each device, relative to its first position
 
 
 def device_counts(
@@ -19,9 +19,9 @@ def device_counts(
     features: bool = False,
     seed: int = 0,
 ) -> ClickCounts:
-    """Counts in which phone is shown twice as often, and desktop looked at so many times as much.
+    """Counts with twice as many displays on phone, and `desktop` times the bias on desktop.
 
-    Better items stand higher up, and where an item stands differs from page to page.
+    Better items are shown higher up, and the position of an item differs from page to page.
     """
     rng = np.random.default_rng(seed)
     pairs = queries * docs

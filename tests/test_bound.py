@@ -216,12 +216,12 @@ def test_the_report_says_at_least_and_shows_no_range(
     pressed: ec.EpistemicPBM, counts: ec.ClickCounts
 ) -> None:
     report = gather(Sources(pressed, "model", counts))
-    rows = {row.spoken: row for row in report.bias.rows}
+    rows = {row.name: row for row in report.bias.rows}
     assert rows["device desktop, position 1"].is_at_bound
     assert sum(row.is_at_bound for row in rows.values()) == 1
     assert "at least 100 times at device desktop, position 1" in report.opening.looked_at
-    assert "numbers, but for device desktop, position 1, where it is" in report.opening.sure
-    assert "nan" not in f"{report.opening.looked_at} {report.opening.sure}".lower()
+    assert "except device desktop, position 1, which is at its bound" in report.opening.uncertainty
+    assert "nan" not in f"{report.opening.looked_at} {report.opening.uncertainty}".lower()
     written = page_of(report)
     assert "at its bound" in written
     assert "nan%" not in written.lower()

@@ -1,4 +1,4 @@
-"""What tests of calibration share: a family of tiny worlds, and answers that are right."""
+"""Shared by the tests of calibration: a family of tiny worlds, and calibrated answers."""
 
 import numpy as np
 import pytest
@@ -16,10 +16,10 @@ def tiny() -> Family:
 
 @pytest.fixture
 def right_answers():
-    """Makes what a right method says of values in one world, whose luck they share."""
+    """Makes a calibrated method's answers on values of one world, which share an error."""
 
     def make(rng: np.random.Generator, values: int = 40, draws: int = 99) -> Answers:
-        # the world's own shift is known to nobody: part of every distribution
+        # the world's own shift is unknown: part of every distribution
         shift, own = 0.8 * rng.standard_normal(), rng.standard_normal(values)
         centre = rng.standard_normal(values)
         spread = np.sqrt(1 + 0.8**2)

@@ -1,4 +1,4 @@
-"""Worlds of the families: repeatable, split by query, changed as they say."""
+"""Worlds of the families: reproducible, split by query, changed as described."""
 
 from dataclasses import replace
 
@@ -21,8 +21,9 @@ from epiclick.calibration.families import (
 )
 from epiclick.calibration.methods import know
 from epiclick.click_models.registry import CLICK_MODELS, click_model
-from epiclick.errors import InputError
 from epiclick.simulate.users import USERS
+
+from ..raising import raises_code
 
 
 def test_a_world_depends_on_family_seed_and_index_alone(tiny: Family) -> None:
@@ -188,5 +189,6 @@ def test_families_are_found_by_name_and_group() -> None:
     }
     assert len(well) + len(broken) == len(FAMILIES)
     assert all(family.docs >= len(family.theta) for family in FAMILIES.values())
-    with pytest.raises(InputError, match=r"'sparce' \(did you mean 'sparse'\?\)"):
+    with raises_code("unknown-family") as caught:
         find_families(["sparce"])
+    assert "did you mean 'sparse'" in str(caught.value)

@@ -1,4 +1,4 @@
-"""Probabilities of being better against how often that is so."""
+"""Probabilities that a ranker is better, against how often it is."""
 
 import numpy as np
 
@@ -28,7 +28,7 @@ def test_true_probabilities_pass_and_overconfident_ones_are_flagged() -> None:
     assert [row.bin_low for row in rows] == [0.0, 0.2, 0.4, 0.6, 0.8]
     assert all(row.pairs >= FEWEST for row in rows)
     assert not any(row.flagged for row in rows)
-    # far too sure: one who is told to be better with 0.99 is in fact less often
+    # overconfident: a ranker predicted to be better with 0.99 is better less often
     assert any(row.flagged for row in rows_of(answers, 0.3))
     assert any(row.flagged for row in rows_of(told(np.random.default_rng(1), 200, shift=0.8)))
 

@@ -134,7 +134,7 @@ def test_who_has_seen_no_click_has_uniform_ranks_unless_widths_shrink(
 
 
 def test_the_likelihood_catches_who_has_not_looked_at_the_clicks(worlds: list[OwnWorld]) -> None:
-    found = rows_of([answer_own(world, way="prior", clicks=True) for world in worlds[:FEW]])
+    found = rows_of([answer_own(world, sampler="prior", clicks=True) for world in worlds[:FEW]])
     assert found["log_likelihood"].flagged
     assert not found["second_position"].flagged
 

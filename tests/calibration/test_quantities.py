@@ -1,4 +1,4 @@
-"""What a fitted model is asked in a world, against its own calls and the truth."""
+"""Answers of a fitted model in a world, against its own methods and the truth."""
 
 from copy import copy
 from dataclasses import replace
@@ -22,7 +22,7 @@ SMALL = {"hidden": (6,), "epochs": 3, "seed": 5}
 
 @pytest.fixture(scope="module")
 def case(tiny: Family) -> Case:
-    # the fewer displays a pair has, the sooner its likelihood is compiled
+    # pairs with few displays compile faster
     return make_case(replace(tiny, pages=150), 0, 0)
 
 
@@ -34,7 +34,7 @@ def model(case: Case) -> EpistemicPBM:
 
 
 def with_posterior(model: EpistemicPBM, theta_sd: float, factor: float) -> EpistemicPBM:
-    """The model, sure of its network and unsure of theta: sd in logits; robust is wider."""
+    """The model with a certain network and uncertain theta: sd in logits; robust is wider."""
     fitted = without_uncertainty(model.fitted_)
     mode = to_vector(fitted.parameters, PositionBased(), fitted.anchor)
     variance = np.where(np.arange(len(mode)) < 2, theta_sd**2, 0.0)
@@ -86,12 +86,12 @@ def test_intervals_of_items_are_the_models_own(case: Case, model: EpistemicPBM) 
 def test_draws_are_of_the_distribution_the_intervals_are_of(
     case: Case, model: EpistemicPBM
 ) -> None:
-    """Of a model sure of itself; else intervals average over fewer draws of the parameters."""
+    """For a model with certain parameters; otherwise intervals average over fewer draws."""
     sure = copy(model)
     sure.fitted_ = without_uncertainty(model.fitted_)
     answers = Questions(sure, case, "robust").answers()
     for given in (answers["unseen_relevance"], answers["seen_relevance"]):
-        draws = np.maximum(given.draws, np.finfo(float).tiny)  # where ends of intervals stop, too
+        draws = np.maximum(given.draws, np.finfo(float).tiny)  # as ends of intervals are
         held = ((given.low[1][:, None] <= draws) & (draws < given.high[1][:, None])).mean()
         assert held == pytest.approx(0.9, abs=4 * np.sqrt(0.09 / given.draws.size) + 0.01)
 

@@ -1,4 +1,4 @@
-"""Rankers of calibration worlds, and what they are truly worth."""
+"""Rankers of calibration worlds, and their true values."""
 
 from dataclasses import replace
 from itertools import product

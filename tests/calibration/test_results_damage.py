@@ -1,4 +1,4 @@
-"""A kept world whose file is damaged is refused in words, or read as the very same."""
+"""A damaged result is refused, or read unchanged."""
 
 from pathlib import Path
 

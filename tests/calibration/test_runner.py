@@ -1,4 +1,4 @@
-"""Runs of calibration: controls, stopping and going on, processes."""
+"""Calibration runs: controls, stopping and resuming, processes."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +12,8 @@ from epiclick.calibration.methods import METHODS, Method, find_methods
 from epiclick.calibration.runner import calibrate, gather
 from epiclick.errors import InputError
 
+from ..raising import raises_code
+
 CONTROL = METHODS["control"]
 WORLDS = 16
 
@@ -23,7 +25,7 @@ def kept(tiny: Family, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_whoever_knows_the_truth_behind_the_worlds_passes(kept: Path, tiny: Family) -> None:
+def test_the_control_that_knows_the_truth_passes(kept: Path, tiny: Family) -> None:
     found = gather([tiny], [CONTROL], kept, WORLDS, 1)
     assert len(found.rows) == 8
     assert not found.flagged
@@ -33,11 +35,11 @@ def test_whoever_knows_the_truth_behind_the_worlds_passes(kept: Path, tiny: Fami
 
 def test_the_negative_control_is_flagged_from_the_same_worlds(kept: Path, tiny: Family) -> None:
     found = gather([tiny], [CONTROL], kept, WORLDS, 1, shrink=0.7)
-    # position bias has two values a world: too few for a verdict from so few worlds
+    # position bias has two values per world: too few for a verdict from so few worlds
     assert all(row.flagged for row in found.rows if row.quantity != "position_bias")
 
 
-def test_a_stopped_run_goes_on_where_it_was(kept: Path, tiny: Family, tmp_path: Path) -> None:
+def test_a_stopped_run_resumes(kept: Path, tiny: Family, tmp_path: Path) -> None:
     asked: list[int] = []
 
     def answer(case: Case) -> dict[str, Answers]:
@@ -46,7 +48,7 @@ def test_a_stopped_run_goes_on_where_it_was(kept: Path, tiny: Family, tmp_path: 
         asked.append(case.seed)
         return CONTROL.answer(case)
 
-    counted = Method(CONTROL.name, CONTROL.words, answer)
+    counted = Method(CONTROL.name, CONTROL.description, answer)
     with pytest.raises(KeyboardInterrupt):
         calibrate(4, [tiny], [counted], seed=1, folder=tmp_path, progress=False)
     files = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.npz")}
@@ -79,28 +81,29 @@ def test_the_number_of_processes_changes_nothing(tiny: Family, kept: Path, tmp_p
 
 def test_an_error_in_a_world_is_not_hidden(tiny: Family) -> None:
     def answer(case: Case) -> dict[str, Answers]:
-        raise InputError("no such thing")
+        raise InputError("no such thing", code="broken-world")
 
-    with pytest.raises(InputError, match="no such thing"):
+    with raises_code("broken-world"):
         calibrate(1, [tiny], [Method("broken", "", answer)], progress=False)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "code", "named"),
     [
-        ({"worlds": 0}, "worlds must be a whole number above 0"),
-        ({"shrink": 0.0}, "shrink must be a number above 0"),
-        ({"jobs": 0}, "jobs must be"),
-        ({"seed": -1}, "seed must be"),
-        ({"methods": ["margnal"]}, "did you mean 'marginal'"),
-        ({"methods": []}, "no method was named"),
-        ({"families": []}, "no family of worlds was named"),
+        ({"worlds": 0}, "invalid-whole-number", "worlds=0"),
+        ({"shrink": 0.0}, "invalid-number", "shrink=0.0"),
+        ({"jobs": 0}, "invalid-whole-number", "jobs=0"),
+        ({"seed": -1}, "invalid-whole-number", "seed=-1"),
+        ({"methods": ["margnal"]}, "unknown-method", "did you mean 'marginal'"),
+        ({"methods": []}, "no-methods", "marginal is the default"),
+        ({"families": []}, "no-families", "leave out families"),
     ],
 )
-def test_bad_arguments_are_refused_with_a_remedy(arguments: dict, words: str) -> None:
-    with pytest.raises(InputError, match=words):
+def test_invalid_arguments_are_named(arguments: dict, code: str, named: str) -> None:
+    with raises_code(code) as caught:
         calibrate(**arguments)
+    assert named in str(caught.value)
 
 
-def test_methods_are_asked_once() -> None:
+def test_methods_are_used_once() -> None:
     assert find_methods(["control", "control"]) == (CONTROL,)

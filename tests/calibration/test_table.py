@@ -1,4 +1,4 @@
-"""The table: right methods pass, narrow ones are flagged, rows say what they must."""
+"""The table: calibrated methods pass, overconfident ones are flagged, rows are complete."""
 
 import json
 
@@ -39,7 +39,7 @@ def test_a_right_method_passes(answers, tiny: Family) -> None:
     for row in found.rows:
         assert row.low <= row.actual <= row.high
         assert row.high - row.low < 0.1
-        # worlds share their luck, so the error is larger than that of independent values
+        # values of a world share an error, so it is larger than that of independent values
         assert row.error > np.sqrt(row.nominal * (1 - row.nominal) / row.values)
 
 

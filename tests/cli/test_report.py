@@ -124,7 +124,7 @@ def test_a_log_without_the_features_of_the_model_is_still_counted(
     rows = len(pd.read_parquet(log))
     page = words_of(out)
     assert f"{rows:,} displays" in page
-    assert "The model judges items by their features, and these were not given." in page
+    assert "The model needs features of items, which were not given." in page
 
 
 def test_models_without_features_need_none(
@@ -134,14 +134,14 @@ def test_models_without_features_need_none(
     done = epiclick("report", without_features[0], world / "early.parquet", "--out", out)
     assert done.code == 0, done.err
     page = words_of(out)
-    assert "Items are judged by their own clicks." in page
-    assert "Checked on queries of the log that were held out while training" in page
+    assert "estimated from its own clicks." in page
+    assert "Checked on queries of the log that were held out during training" in page
 
 
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        ("pointwise", "There are no intervals: this model takes position bias as one number"),
+        ("pointwise", "There are no intervals: this model has point estimates of position bias"),
         ("exact", "80% intervals that the paper's estimator learns"),
     ],
 )
@@ -155,9 +155,11 @@ def test_other_models_say_that_they_are_less_sure(
     assert done.code == 0, done.err
     page = words_of(out)
     assert said in page
-    assert "you need to know how sure this is" in page
+    assert {"pointwise": "Unknown uncertainty", "exact": "Intervals that are not calibrated"}[
+        kind
+    ] in page
     if kind == "pointwise":
-        assert "this model cannot say how sure that is, so test it before you ship it" in page
+        assert "this model reports no uncertainty, so test it before you ship it" in page
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A headless Chromium that tests talk to through a pipe: no driver, no port, no network."""
+"""A headless Chromium that tests control through a pipe: no driver, no port, no network."""
 
 import base64
 import json
@@ -20,13 +20,13 @@ os.dup2(reads, 3)
 os.dup2(writes, 4)
 os.execv(sys.argv[3], sys.argv[3:])
 """
-"""The browser reads commands from its file 3 and answers on its file 4."""
+"""The browser reads commands from file descriptor 3 and answers on 4."""
 
-PATIENCE = 60.0  # seconds for one answer, on a machine that is busy
+TIMEOUT = 60.0  # seconds for one answer, on a busy machine
 
 
 class Browser:
-    """One page of a browser; `problems` are all errors it told of."""
+    """One page of a browser; `problems` are the errors it reported."""
 
     def __init__(self, folder: Path) -> None:
         assert CHROMIUM is not None
@@ -35,7 +35,7 @@ class Browser:
         options = ["--headless", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
         options += ["--remote-debugging-pipe", f"--user-data-dir={folder}"]
         if os.geteuid() == 0:
-            options.append("--no-sandbox")  # which Chromium refuses to have under root
+            options.append("--no-sandbox")  # Chromium has no sandbox under root
         self.process = subprocess.Popen(
             [sys.executable, "-c", START, str(theirs), str(back), CHROMIUM, *options],
             pass_fds=(theirs, back),
@@ -66,7 +66,7 @@ class Browser:
         os.close(self.commands)
         os.close(self.answers)
         self.process.terminate()
-        self.process.wait(PATIENCE)
+        self.process.wait(TIMEOUT)
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         """Send a command and wait for its answer."""
@@ -80,7 +80,7 @@ class Browser:
             if answer.get("id") == self.number:
                 assert "error" not in answer, answer["error"]
                 return answer["result"]
-            self._note(answer)
+            self._record(answer)
 
     def open(self, page: Path, width: int = 1000, height: int = 800, dark: bool = False) -> float:
         """Load a file; seconds until its script has drawn everything."""
@@ -104,10 +104,10 @@ class Browser:
         return found["result"].get("value")
 
     def until(self, condition: str) -> None:
-        """Wait for an expression in the page to be true."""
+        """Wait until an expression in the page is true."""
         began = time.monotonic()
         while not self.run(f"Boolean({condition})"):
-            assert time.monotonic() - began < PATIENCE, f"never {condition}: {self.problems}"
+            assert time.monotonic() - began < TIMEOUT, f"timeout: {condition}: {self.problems}"
 
     def key(self, key: str) -> None:
         """Press a key."""
@@ -138,15 +138,15 @@ class Browser:
         line, _, self.rest = self.rest.partition(b"\0")
         return json.loads(line)
 
-    def _note(self, event: dict[str, Any]) -> None:
-        method, told = event.get("method"), event.get("params", {})
+    def _record(self, event: dict[str, Any]) -> None:
+        method, details = event.get("method"), event.get("params", {})
         if method == "Runtime.exceptionThrown":
-            self.problems.append(json.dumps(told["exceptionDetails"]))
-        elif method == "Runtime.consoleAPICalled" and told["type"] in ("error", "warning"):
-            self.problems.append(json.dumps(told["args"]))
-        elif method == "Log.entryAdded" and told["entry"]["level"] in ("error", "warning"):
-            self.problems.append(json.dumps(told["entry"]))
+            self.problems.append(json.dumps(details["exceptionDetails"]))
+        elif method == "Runtime.consoleAPICalled" and details["type"] in ("error", "warning"):
+            self.problems.append(json.dumps(details["args"]))
+        elif method == "Log.entryAdded" and details["entry"]["level"] in ("error", "warning"):
+            self.problems.append(json.dumps(details["entry"]))
         elif method == "Network.requestWillBeSent":
-            url = told["request"]["url"]
+            url = details["request"]["url"]
             if not url.startswith("file:"):
-                self.problems.append(f"asked for {url}")
+                self.problems.append(f"requested {url}")

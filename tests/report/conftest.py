@@ -1,4 +1,4 @@
-"""One report for all tests of the page: gathering it takes seconds."""
+"""One report for all tests of the page, as gathering it takes seconds."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A model whose truth is known, without features, and logs drawn from it; ids as an enemy would."""
+"""A model with known truth and no features, and logs drawn from it, some ids being hostile."""
 
 from dataclasses import replace
 
@@ -31,9 +31,9 @@ def name_of(query: int) -> str:
 def draw_log(seed: int, *, queries: int = 60, docs: int = 6, pages: int = 30) -> tuple[
     ec.ClickCounts, Truth
 ]:  # fmt: skip
-    """Pages of four items in random order, and the relevance they were clicked by.
+    """Pages of four items in random order, and the true relevance.
 
-    The relevance is that of seed 0 whatever the seed, so that logs are of one world.
+    The relevance does not depend on the seed, so that all logs are of one world.
     """
     zeta = np.random.default_rng(0).beta(MEAN * NU, (1 - MEAN) * NU, (queries, docs))
     rng = np.random.default_rng([seed, 1])
@@ -62,7 +62,7 @@ def draw_log(seed: int, *, queries: int = 60, docs: int = 6, pages: int = 30) ->
 
 
 def planted(log: ec.ClickCounts, *, nu: float = NU, sd: float = 0.05) -> EpistemicPBM:
-    """The model the log comes from; `nu` is how alike it takes items to be."""
+    """The model that the log was drawn from; `nu` is the confidence of its Beta."""
     raw = np.array([logit(MEAN), np.log(np.expm1(nu - 1))])
     layer = (np.zeros((len(THETA), 2)), raw)
     theta = PointLookup(logit(np.clip(THETA, None, 1 - 1e-9)))

@@ -1,4 +1,4 @@
-"""The figure of calibration: written whole, and different where the table is."""
+"""Figures of calibration: reproducible, and different for different tables."""
 
 import subprocess
 import sys

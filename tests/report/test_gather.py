@@ -1,4 +1,4 @@
-"""Numbers of the report against brute force, and worlds in which the answer is known."""
+"""Numbers of the report against brute force, and in worlds with known truth."""
 
 import math
 from dataclasses import replace
@@ -18,7 +18,7 @@ from epiclick.report.item_map import (
     MOST_OF_A_KIND,
     MOST_ROWS,
     MOST_TEXT,
-    Best,
+    TopItems,
     item_sample,
     short_id,
 )
@@ -38,27 +38,27 @@ def test_the_opening_answers_the_three_questions(report: Report) -> None:
     assert said.looked_at.startswith("For every 100 times that a result at position 1 is looked at")
     for times, position in ((60, 2), (40, 3), (25, 4)):
         assert f"{times} times at position {position}" in said.looked_at
-    assert "90% probability" in said.sure
-    assert "agreed with its prediction" in said.sure
+    assert "has a 90% interval" in said.uncertainty
+    assert "agreed with its prediction" in said.uncertainty
     assert said.ship.startswith("Ship best <b>: it beats worst with probability above 0.99")
 
 
 def ship(report: Report, rankings: dict[str, pd.DataFrame]) -> str:
-    """What to ship of these."""
+    """The advice on these rankings."""
     log, _ = draw_log(1)
     model = planted(log)
     compared = ec.compare(model, rankings, clicks=log, samples=200)
     found = rankers(Sources(model, "m", log, comparison=compared))
-    return opening(report.bias, report.quality, found, report.doubts).ship
+    return opening(report.bias, report.quality, found, report.caveats).ship
 
 
-def test_rankers_that_cannot_be_told_apart_are_not_chosen_from(report: Report) -> None:
+def test_no_choice_between_rankers_that_cannot_be_distinguished(report: Report) -> None:
     frame = draw_log(1)[1].keys.to_pandas()
     frame["position"] = frame.groupby("query_id").cumcount() + 1
     shown = frame[frame["position"] <= 4].reset_index(drop=True)
     said = ship(report, {"one": shown, "other": shown})
     assert said == "one and other show the same items, so either can be shipped."
-    # two items change places whose relevance is known to be about the same
+    # swap two items whose relevance is known to be about the same
     items = planted(draw_log(1)[0]).relevance()
     mean = shown.merge(items)["mean"].to_numpy().reshape(-1, 4)
     near = 4 * int(np.abs(mean[:, 0] - mean[:, 1]).argmin())
@@ -66,12 +66,12 @@ def test_rankers_that_cannot_be_told_apart_are_not_chosen_from(report: Report) -
     turned.loc[[near, near + 1], "position"] = [2, 1]
     said = ship(report, {"one": shown, "other": turned})
     assert said.startswith(("Do not choose between one and other", "Do not choose between other"))
-    assert "Only one was valued" in ship(report, {"one": shown})
+    assert "Only one was evaluated" in ship(report, {"one": shown})
 
 
-def test_data_at_a_glance_are_those_of_the_log(report: Report) -> None:
+def test_the_overview_is_that_of_the_log(report: Report) -> None:
     log, _ = draw_log(1)
-    found, table = report.glance, log.by_context()
+    found, table = report.overview, log.by_context()
     assert (found.pages, found.queries, found.pairs) == (60 * 30, 60, len(log))
     assert (found.displays, found.clicks) == (60 * 30 * 4, log.total_clicks)
     assert [row.clicks for row in found.rows] == table["clicks"].tolist()
@@ -86,7 +86,7 @@ def counted(rows: list[tuple[int, int, int]]) -> ec.ClickCounts:
 
 
 def test_an_interval_of_independent_displays_is_wilsons() -> None:
-    # as many queries as displays: nothing is alike
+    # as many queries as displays: all displays are independent
     size, clicks = 400, 120
     log = counted([(q, 1, int(q < clicks)) for q in range(size)])
     rate, low, high = click_rates(log, log.context, 1)[:, 0]
@@ -97,7 +97,7 @@ def test_an_interval_of_independent_displays_is_wilsons() -> None:
     assert [low, high] == pytest.approx([wilson.low, wilson.high], abs=1e-3)
 
 
-def test_an_interval_of_alike_displays_is_as_wide_as_that_of_their_queries() -> None:
+def test_an_interval_of_identical_displays_is_as_wide_as_that_of_their_queries() -> None:
     widths = []
     for repeats in (1, 50):
         log = counted([(q, repeats, repeats * (q % 4 == 0)) for q in range(100)])
@@ -123,11 +123,11 @@ def some_items(size: int, seed: int = 0) -> Judged:
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 64, 1000])
-def test_the_best_of_a_stream_are_the_best_of_all(chunk: int) -> None:
+def test_the_top_items_of_a_stream_are_those_of_all(chunk: int) -> None:
     whole = some_items(300)
     score = np.round(np.random.default_rng(1).random(300), 2)  # with ties
     score[::17] = np.nan
-    best = Best(20)
+    best = TopItems(20)
     for first in range(0, 300, chunk):
         part = slice(first, first + chunk)
         columns = {
@@ -143,7 +143,7 @@ def test_the_best_of_a_stream_are_the_best_of_all(chunk: int) -> None:
     assert [row.low for row in best.rows] == whole.low[expected].tolist()
 
 
-def test_a_sample_holds_the_most_uncertain_and_the_most_underrated() -> None:
+def test_a_sample_contains_the_most_uncertain_and_the_most_underrated() -> None:
     log, _ = draw_log(4, queries=500, pages=3)
     assert len(log) > MOST_ROWS
     sources = Sources(planted(log), "m", log)
@@ -168,17 +168,17 @@ def test_long_ids_are_cut() -> None:
     assert short_id("x" * 10_000).endswith("…")
 
 
-def test_items_of_a_sound_model_lie_where_it_says_and_others_do_not() -> None:
+def test_ranks_are_flat_if_and_only_if_the_model_is_right() -> None:
     log, _ = draw_log(5, queries=400, pages=8)
     for nu, flat in ((NU, True), (60.0, False)):
-        fitted = replace(planted(log, nu=nu).fitted_, items=None)  # as if it saw them first now
+        fitted = replace(planted(log, nu=nu).fitted_, items=None)  # as if it had not seen them
         found = reliability(fitted, log, np.full(len(log.pair), 0.2), seed=0)
-        assert sum(found.places) == pytest.approx(1)
+        assert sum(found.ranks) == pytest.approx(1)
         # ten shares, each outside the band with probability 0.01
-        outside = sum(abs(share - 0.1) > found.band for share in found.places)
+        outside = sum(abs(share - 0.1) > found.band for share in found.ranks)
         assert (outside <= 2) == flat
-        if not flat:  # too sure: what comes lies at the ends
-            assert found.places[0] + found.places[-1] > 0.2 + 2 * found.band
+        if not flat:  # overconfident: observed clicks are in the tails
+            assert found.ranks[0] + found.ranks[-1] > 0.2 + 2 * found.band
 
 
 def test_coverage_is_that_of_all_items(report: Report) -> None:
@@ -200,7 +200,7 @@ def test_coverage_is_that_of_all_items(report: Report) -> None:
     assert shares[0.5] == pytest.approx(np.mean((place >= 0.25) & (place <= 0.75)), abs=1e-9)
 
 
-def test_truth_of_another_world_is_not_held() -> None:
+def test_truth_of_another_world_is_not_covered() -> None:
     sources = sources_of()
     assert sources.truth is not None
     wrong = replace(sources.truth, relevance=1 - sources.truth.relevance)
@@ -214,28 +214,28 @@ def test_position_bias_beside_the_truth(report: Report) -> None:
     rows = report.bias.rows
     assert [row.truth for row in rows] == THETA.tolist()
     assert [row.relative for row in rows] == pytest.approx(THETA.tolist(), rel=0.02)
-    assert rows[0].is_held
+    assert rows[0].is_reference
     assert all(row.relative_low < row.truth < row.relative_high for row in rows[1:])
 
 
-def test_a_model_that_has_seen_less_is_asked_about_less() -> None:
+def test_a_model_is_tested_on_queries_it_has_not_seen() -> None:
     log, _ = draw_log(1)
     model = planted(log)
     whole = Sources(model, "m", log).tested
     assert isinstance(whole, Trial)
-    assert (len(whole.counts), whole.fair) == (len(log), False)
+    assert (len(whole.counts), whole.unseen) == (len(log), False)
     queries = model.fitted_.queries
     fewer = replace(queries, train=queries.train.slice(0, 40), held_out=queries.train.slice(40, 10))
     model.fitted_ = replace(model.fitted_, queries=fewer)
     tested = Sources(model, "m", log).tested
     assert isinstance(tested, Trial)
-    assert tested.fair
+    assert tested.unseen
     seen = set(queries.train.slice(0, 50).to_pylist())
     assert not seen & set(tested.counts.query_id.to_pylist())
     assert tested.counts.num_queries == 10
 
 
-def test_without_clicks_it_is_said_what_would_add_them() -> None:
+def test_without_clicks_the_report_names_what_would_add_them() -> None:
     log, _ = draw_log(1)
     found = gather(Sources(planted(log), "m"), "A title")
     assert found.title == "A title"
@@ -243,21 +243,21 @@ def test_without_clicks_it_is_said_what_would_add_them() -> None:
     assert "--backtest" in found.quality.remedy
     assert isinstance(found.rankers, Absent)
     assert "--ranking" in found.opening.ship
-    assert found.glance.displays == log.total_displays
+    assert found.overview.displays == log.total_displays
 
 
-def test_doubts_tell_a_poor_fit_from_a_good_one(report: Report) -> None:
-    states = {doubt.reason: doubt.state for doubt in report.doubts}
-    assert states["clicks vary more than a position-based model allows"] == "clear"
-    assert states["the model mispredicts clicks it has not seen"] == "clear"
+def test_caveats_distinguish_a_poor_fit_from_a_good_one(report: Report) -> None:
+    states = {caveat.reason: caveat.state for caveat in report.caveats}
+    assert states["More variation than a position-based model allows"] == "clear"
+    assert states["Wrong predictions of clicks the model has not seen"] == "clear"
     sources = sources_of()
     checks = {**sources.fitted.training.checks, "chi2_per_df": 2.5}
     training = replace(sources.fitted.training, checks=checks)
     sources.model.fitted_ = replace(sources.fitted, training=training)
     poor = replace(sources, later=None, log=None)
-    found = {doubt.reason: doubt.state for doubt in gather(poor).doubts}
-    assert found["clicks vary more than a position-based model allows"] == "applies"
-    assert found["the model mispredicts clicks it has not seen"] == "open"
+    found = {caveat.reason: caveat.state for caveat in gather(poor).caveats}
+    assert found["More variation than a position-based model allows"] == "applies"
+    assert found["Wrong predictions of clicks the model has not seen"] == "open"
 
 
 @pytest.mark.parametrize(
@@ -268,16 +268,16 @@ def test_doubts_tell_a_poor_fit_from_a_good_one(report: Report) -> None:
         ({"checked": False, "found": None}, "open"),
     ],
 )
-def test_robots_are_a_reason_where_the_fit_found_some(record: dict, state: str) -> None:
+def test_robots_are_a_caveat_where_the_fit_found_some(record: dict, state: str) -> None:
     sources = sources_of()
     checks = {**sources.fitted.training.checks, "robots": record}
     training = replace(sources.fitted.training, checks=checks)
     sources.model.fitted_ = replace(sources.fitted, training=training)
-    found = gather(replace(sources, later=None, log=None)).doubts
-    assert {d.state for d in found if d.reason == "the log holds clicks of robots"} == {state}
+    found = gather(replace(sources, later=None, log=None)).caveats
+    assert {c.state for c in found if c.reason == "Clicks by robots"} == {state}
 
 
-def test_scores_lead_over_worse_rules(report: Report) -> None:
+def test_scores_lead_over_baselines(report: Report) -> None:
     assert not isinstance(report.quality, Absent)
     own, *others = report.quality.scores
     assert own.is_model
@@ -289,5 +289,7 @@ def test_scores_lead_over_worse_rules(report: Report) -> None:
 
 
 def test_a_folder_that_is_no_world_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"has no truth\.json and no relevance\.parquet"):
+    with pytest.raises(InputError) as caught:
         read_truth(str(tmp_path))
+    for name in ("truth.json", "relevance.parquet"):
+        assert name in str(caught.value)

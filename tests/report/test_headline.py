@@ -9,20 +9,20 @@ from epiclick.evaluation.backtest import backtest
 from epiclick.report.markup import Absent
 from epiclick.report.opening import opening
 from epiclick.report.page import Report, gather
-from epiclick.report.quality import RULES, Quality
+from epiclick.report.quality import BASELINE_NAMES, Quality
 from epiclick.report.rankers import rankers
 
 from .planted import draw_log, planted, sources_of, two_rankings
 
 
 def fewer_clicks(log: ec.ClickCounts, share: float) -> ec.ClickCounts:
-    """The log with a share of the clicks of every entry, as whole numbers on average."""
+    """The log with about a share of the clicks of every entry."""
     clicks = np.random.default_rng(3).binomial(log.clicks, share)
     return replace(log, clicks=clicks)
 
 
 def with_later(later: ec.ClickCounts) -> Report:
-    """The report if this is the log that was held back."""
+    """The report with this log held back."""
     sources = sources_of()
     _, truth = draw_log(1)
     compared = ec.compare(
@@ -32,7 +32,7 @@ def with_later(later: ec.ClickCounts) -> Report:
 
 
 def graded(target: str) -> ec.ClickCounts:
-    """A log whose backtest is graded so, with no more clicks missing than that needs."""
+    """A log whose backtest has this grade, with as few clicks missing as that needs."""
     model, later = planted(draw_log(1)[0]), draw_log(2)[0]
     for share in np.arange(0.99, 0.8, -0.005):
         log = fewer_clicks(later, share)
@@ -53,11 +53,11 @@ def test_a_failed_backtest_changes_the_headline(report: Report) -> None:
     assert "but the backtest failed: predicted " in said.ship
     assert "neither chance nor the model's own uncertainty explains that" in said.ship
     assert "`epiclick evaluate --by day,device`" in said.ship
-    assert "differed from its prediction" in said.sure
+    assert "differed from its prediction" in said.uncertainty
     assert not isinstance(failed.rankers, Absent)
     assert failed.rankers.verdict.startswith("do not choose best <b> yet")
-    states = {doubt.reason: doubt.state for doubt in failed.doubts}
-    assert states["the model mispredicts clicks it has not seen"] == "applies"
+    states = {caveat.reason: caveat.state for caveat in failed.caveats}
+    assert states["Wrong predictions of clicks the model has not seen"] == "applies"
 
 
 def test_a_backtest_just_outside_makes_the_headline_careful() -> None:
@@ -65,9 +65,9 @@ def test_a_backtest_just_outside_makes_the_headline_careful() -> None:
     assert just.opening.ship_state == "open"
     assert just.opening.ship.startswith("Check again before you ship best <b>: it is ahead of")
     assert "one sound log in 10 lies outside" in just.opening.ship
-    assert "lay just outside the interval of its prediction" in just.opening.sure
-    states = {doubt.reason: doubt.state for doubt in just.doubts}
-    assert states["the model mispredicts clicks it has not seen"] == "open"
+    assert "were just outside the interval of its prediction" in just.opening.uncertainty
+    states = {caveat.reason: caveat.state for caveat in just.caveats}
+    assert states["Wrong predictions of clicks the model has not seen"] == "open"
 
 
 def test_other_checks_that_failed_change_it_too(report: Report) -> None:
@@ -78,14 +78,14 @@ def test_other_checks_that_failed_change_it_too(report: Report) -> None:
     _, truth = draw_log(1)
     compared = ec.compare(sources.model, two_rankings(truth), clicks=sources.log, samples=200)
     found = rankers(replace(sources, comparison=compared))
-    said = opening(report.bias, report.quality, found, report.doubts)
+    said = opening(report.bias, report.quality, found, report.caveats)
     assert said.ship.startswith("Do not ship best <b> yet: ")
     assert "but clicks vary 2.5 times as much as the model allows. Look for " in said.ship
     assert said.ship_state == "no"
 
 
 def test_checks_of_the_page_count_beside_those_of_the_comparison(report: Report) -> None:
-    """Held-out queries of the log where no other was held back, rules that know no items."""
+    """A backtest on held-out queries, baselines that know no items."""
     assert isinstance(report.quality, Quality)
     sources = sources_of()
     _, truth = draw_log(1)
@@ -93,25 +93,29 @@ def test_checks_of_the_page_count_beside_those_of_the_comparison(report: Report)
     sources = replace(sources, comparison=compared)
     wrong = replace(report.quality.backtest, clicks=report.quality.backtest.clicks // 2)
     behind = [
-        replace(row, lead=-0.01, lead_error=0.002) if row.name == RULES["by_context"] else row
+        replace(row, lead=-0.01, lead_error=0.002)
+        if row.name == BASELINE_NAMES["by_context"]
+        else row
         for row in report.quality.scores
     ]
-    rival = [
-        replace(row, lead=-0.01, lead_error=0.002) if row.name == RULES["by_document"] else row
+    by_item = [
+        replace(row, lead=-0.01, lead_error=0.002)
+        if row.name == BASELINE_NAMES["by_document"]
+        else row
         for row in report.quality.scores
     ]
     for quality, names in (
         (report.quality, []),
         (replace(report.quality, backtest=wrong), ["backtest"]),
         (replace(report.quality, scores=tuple(behind)), ["rules"]),
-        (replace(report.quality, scores=tuple(rival)), []),
+        (replace(report.quality, scores=tuple(by_item)), []),
     ):
         found = rankers(sources, quality)
         assert not isinstance(found, Absent)
         assert [check.name for check in found.checks] == names
         assert found.state == ("no" if names else "yes")
         assert found.verdict.startswith("do not choose" if names else "best <b> beats")
-    # a comparison that was backtested has its own
+    # a comparison that was backtested has its own check
     tested = rankers(sources_of(), replace(report.quality, backtest=wrong))
     assert not isinstance(tested, Absent)
     assert tested.checks == ()

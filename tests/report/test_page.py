@@ -1,4 +1,4 @@
-"""The page as text: whole, safe whatever the ids hold, and calling nobody."""
+"""The page as text: complete, safe whatever the ids contain, without requests."""
 
 import base64
 import hashlib
@@ -25,15 +25,15 @@ from epiclick.report.page import SCRIPTS, Report, page_of, page_script
 from .planted import HOSTILE, MARKUP
 
 VOID = {"meta", "input", "br", "hr", "img", "link"}
-SECTIONS = ("data", "bias", "fit", "calibration", "relevance", "rankers", "training", "repeat")
+SECTIONS = ("data", "bias", "fit", "calibration", "relevance", "rankers", "training", "reproduce")
 CHARTS = {
-    *("rates", "bias-relative", "bias-absolute", "observed", "scores", "reliability", "places"),
+    *("rates", "bias-relative", "bias-absolute", "observed", "scores", "reliability", "ranks"),
     *("coverage", "map", "values", "lead", "training"),
 }
 
 
 class Outline(HTMLParser):
-    """Reads a page: elements in order, scripts, data, and whether all that opens is closed."""
+    """Parses a page: elements in order, scripts, data; every element must be closed."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -60,7 +60,7 @@ class Outline(HTMLParser):
             self.text.append(data)
 
     def data(self) -> dict[str, Any]:
-        """What the page holds for its script, in strict JSON."""
+        """Data for the page's script, as strict JSON."""
         strict = {"parse_constant": lambda name: pytest.fail(f"{name} in JSON")}
         return {
             str(named["id"]): json.loads(text, **strict)
@@ -123,7 +123,9 @@ def test_ids_are_shown_and_never_become_markup(outline: Outline, text: str) -> N
     assert not any(tag == "b" and "best" in str(named) for tag, named in outline.elements)
 
 
-def test_the_page_calls_nobody_and_runs_its_own_script_only(outline: Outline, text: str) -> None:
+def test_the_page_requests_nothing_and_runs_its_own_script_only(
+    outline: Outline, text: str
+) -> None:
     for _, named in outline.elements:
         assert "src" not in named
         assert not any(name.startswith("on") for name in named)
@@ -147,7 +149,7 @@ def test_a_page_of_the_most_and_longest_items_is_small(report: Report) -> None:
     items = replace(report.items, rows=(row,) * MOST_ROWS, total=10**9, cells=cells)
     size = len(page_of(replace(report, items=items)).encode())
     assert size < 8e6
-    assert "A sample: 2,000 of 1,000,000,000 items" in page_of(replace(report, items=items))
+    assert "A sample of 2,000 of 1,000,000,000 items" in page_of(replace(report, items=items))
 
 
 def test_what_is_missing_names_the_option(report: Report) -> None:
@@ -195,7 +197,7 @@ def test_assets_are_part_of_the_package() -> None:
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not here")
-def test_the_script_is_sound(tmp_path: Path) -> None:
+def test_the_script_is_valid(tmp_path: Path) -> None:
     (tmp_path / "page.js").write_text(page_script(), encoding="utf-8")
     done = subprocess.run(["node", "--check", tmp_path / "page.js"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -211,7 +213,7 @@ def test_green_is_for_what_passed(report: Report) -> None:
     for checks, state in (((), "yes"), ((doubtful,), "open"), ((failed,), "no")):
         rankers = replace(report.rankers, checks=checks)
         quality = replace(report.quality, backtest=wrong) if checks else report.quality
-        said = opening(report.bias, quality, rankers, report.doubts)
+        said = opening(report.bias, quality, rankers, report.caveats)
         changed = replace(report, rankers=rankers, quality=quality, opening=said)
         text = page_of(changed)
         assert f'<li class="is-{state}"><b>What to ship</b>' in text

@@ -1,4 +1,4 @@
-"""The page in a real browser: drawn without an error, searched, sorted, zoomed, on a phone."""
+"""The page in a real browser: drawing without errors, search, sorting, zoom, small screens."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +9,7 @@ from .browser import CHROMIUM, Browser
 from .planted import HOSTILE
 from .test_page import CHARTS
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not here")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
 
 FIRST_ROWS = "[...document.querySelectorAll('.items tbody tr')].map(r => [...r.cells].map(c => c.textContent))"
 
@@ -22,7 +22,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture
 def opened(browser: Browser, page: Path) -> Iterator[Browser]:
-    """The page, opened anew; no test may leave an error behind."""
+    """The page, freshly opened; no test may cause an error."""
     browser.open(page)
     yield browser
     assert browser.problems == []
@@ -49,7 +49,7 @@ def tip(browser: Browser, chart: str) -> str:
     )
 
 
-def test_the_browser_tells_of_errors(browser: Browser, tmp_path: Path) -> None:
+def test_the_browser_reports_errors(browser: Browser, tmp_path: Path) -> None:
     broken = tmp_path / "broken.html"
     broken.write_text(
         "<script>document.documentElement.dataset.drawn = ''; nothing.at.all</script>"
@@ -69,7 +69,7 @@ def test_all_charts_are_drawn_on_any_screen(
     assert seconds < 10  # on a machine that may be busy
     for chart in CHARTS:
         assert marks(browser, chart) > 0, chart
-    # nothing hangs over the edge
+    # nothing overflows
     root = "document.documentElement"
     assert browser.run(f"{root}.scrollWidth - {root}.clientWidth") == 0
     outside = browser.run(
@@ -82,7 +82,7 @@ def test_all_charts_are_drawn_on_any_screen(
     assert browser.problems == []
 
 
-def test_pointing_at_a_value_tells_it(opened: Browser) -> None:
+def test_pointing_at_a_value_shows_it(opened: Browser) -> None:
     at = box(opened, "bias-relative")
     dot = opened.run(
         "(b => [b.x + b.width / 2, b.y + b.height / 2])(document.querySelectorAll("
@@ -94,7 +94,7 @@ def test_pointing_at_a_value_tells_it(opened: Browser) -> None:
     assert tip(opened, "bias-relative") == ""
 
 
-def test_a_finger_reads_a_value_too(browser: Browser, page: Path) -> None:
+def test_touching_a_value_shows_it(browser: Browser, page: Path) -> None:
     browser.open(page, 375)
     browser.call("Emulation.setTouchEmulationEnabled", enabled=True)
     box(browser, "rates")
@@ -130,7 +130,7 @@ def test_dragging_zooms_and_escape_shows_all(opened: Browser) -> None:
     assert marks(opened, "rates") == before
 
 
-def test_the_wheel_zooms_a_chart_that_was_chosen_and_else_scrolls(opened: Browser) -> None:
+def test_the_wheel_zooms_a_focused_chart_and_otherwise_scrolls(opened: Browser) -> None:
     at = box(opened, "map")
     middle = (at["x"] + at["width"] / 2, at["y"] + at["height"] / 2)
     hidden = "document.querySelector('[data-chart=chart-map] .all').hidden"
@@ -146,7 +146,7 @@ def test_the_wheel_zooms_a_chart_that_was_chosen_and_else_scrolls(opened: Browse
     assert opened.run(hidden)
 
 
-def test_keys_read_the_values_of_a_chart(opened: Browser) -> None:
+def test_keys_step_through_the_values_of_a_chart(opened: Browser) -> None:
     opened.run("document.querySelector('[data-chart=chart-rates] svg').focus()")
     for position in (1, 2):
         opened.key("ArrowRight")
@@ -182,7 +182,7 @@ def search(browser: Browser, words: str) -> list[list[str]]:
     return browser.run(FIRST_ROWS)
 
 
-def test_the_table_is_searched_and_turned(opened: Browser) -> None:
+def test_the_table_has_search_and_pages(opened: Browser) -> None:
     first = opened.run(FIRST_ROWS)
     opened.run("document.querySelectorAll('.pager button')[1].click()")
     assert opened.run(FIRST_ROWS) != first
@@ -190,7 +190,7 @@ def test_the_table_is_searched_and_turned(opened: Browser) -> None:
     assert {row[0] for row in rows} == {"query 17"}
     assert opened.run("document.querySelector('.count').textContent") == "1–6 of 6 rows"
     assert search(opened, "no such thing") == []
-    assert opened.run("document.querySelector('.count').textContent") == "no row holds that"
+    assert opened.run("document.querySelector('.count').textContent") == "no matching rows"
     hostile = search(opened, "alert(1)")
     assert {row[0] for row in hostile} == {HOSTILE}
     assert opened.run("document.querySelectorAll('.items img, .items script').length") == 0

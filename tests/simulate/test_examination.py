@@ -1,4 +1,4 @@
-"""The true examination of a world's contexts, as models with other contexts are held against it."""
+"""The true examination of a world, in the contexts of models that may have others."""
 
 import json
 
@@ -39,10 +39,10 @@ def test_users_look_further_right_after_a_click():
     ("users", "contexts", "expected"),
     [
         ("pbm", {"position": [3, 1, 4]}, [0.4, 0.9, NAN]),
-        # what happened above does not matter to these users
+        # earlier clicks do not matter to these users
         ("pbm", {"position": [3, 2], "last_click": [2, 0]}, [0.4, 0.6]),
         ("ubm", {"position": [3, 2, 3], "last_click": [2, 0, 3]}, [0.4**0.5, 0.6, NAN]),
-        # positions alone do not say how likely these look there, but at the first
+        # for these users examination depends on more than the position, except at the first
         ("ubm", {"position": [1, 2, 3]}, [0.9, NAN, NAN]),
         ("pbm", {"position": [1], "device": ["phone"]}, [NAN]),
         ("ubm", {"device": ["phone"], "position": [1], "last_click": [0]}, [NAN]),

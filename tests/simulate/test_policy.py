@@ -15,7 +15,7 @@ from epiclick.simulate.world_items import QueryGroups, label_relevance, syntheti
 
 
 def ranking_probability(scores, ranking):
-    """Plackett-Luce: items leave the urn one after the other; complex scores are fine."""
+    """Plackett-Luce: items are drawn one after another without replacement; scores may be complex."""
     odds = np.exp(scores)
     probability, left = 1.0, odds.sum()
     for doc in ranking:
@@ -45,7 +45,7 @@ def pattern_counts(rankings, docs, positions):
 
 
 def test_sampled_rankings_have_plackett_luce_probabilities():
-    """Chi-square over all 12 top-2 rankings; a right sampler fails once in 10,000 seeds."""
+    """Chi-square over all 12 top-2 rankings; a correct sampler fails once in 10,000 seeds."""
     scores, pages = np.array([0.5, -1.0, 1.2, 0.0]), 30_000
     page_query = np.zeros(pages, dtype=int)
     shown = sample_rankings(scores, one_query(4), page_query, 2, np.random.default_rng(0)).rows
@@ -83,7 +83,7 @@ def test_strength_multiplies_the_scores(strength, as_if):
 )
 def test_pages_of_ragged_queries(sizes, positions, candidates, taste_sd, seed):
     rng = np.random.default_rng(seed)
-    ids = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))  # rows in no order
+    ids = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))  # rows in random order
     groups = QueryGroups.of(pa.chunked_array([ids]))
     page_query = rng.integers(len(sizes), size=40)
     with pytest.MonkeyPatch.context() as patch:
@@ -111,7 +111,7 @@ def test_the_policy_sees_the_users_taste():
             zero, one_query(6), page_query, 3, rng, strength=strength, taste_sd=1.5
         ).taste
 
-    # Without noise to speak of, what is liked most stands first.
+    # With negligible noise, items are ranked by taste.
     assert (np.diff(tastes(1e9), axis=1) < 0).all()
     # Taste enters in the units of the scores: the first item is a softmax draw from the tastes.
     drawn = 1.5 * np.random.default_rng(1).normal(size=(200_000, 6))
@@ -119,7 +119,7 @@ def test_the_policy_sees_the_users_taste():
     first = tastes(1.0)[:, 0]
     expected, error = (softmax * drawn).sum(axis=1).mean(), first.std() / np.sqrt(len(first))
     assert abs(first.mean() - expected) < 4.5 * error
-    # A policy of strength 0 takes no notice.
+    # A policy of strength 0 ignores taste.
     blind = tastes(0.0)
     assert np.abs(blind.mean(axis=0)).max() < 4.5 * 1.5 / np.sqrt(len(blind))
     assert blind.std() == pytest.approx(1.5, rel=0.05)
@@ -174,7 +174,7 @@ def test_pl_rank_survives_a_policy_that_is_certain():
 
 @pytest.fixture(scope="module")
 def trained():
-    """A policy and its scores on 300 queries of which it saw 30."""
+    """A policy and its scores on 300 queries, 30 of which it was trained on."""
     table = synthetic_rankings(300, 20, 10, np.random.default_rng(5))
     relevance = label_relevance(table.keys["label"].to_numpy())
     groups = QueryGroups.of(table.keys["query_id"])
@@ -252,7 +252,7 @@ def test_only_thirty_training_queries_are_supervised(monkeypatch):
         return layers
 
     monkeypatch.setattr(policy, "_train", note)
-    relevance = table.keys["query_id"].to_numpy()  # so that relevance tells whose it is
+    relevance = table.keys["query_id"].to_numpy()  # so that relevance identifies the query
     train_policy(table, relevance, groups, np.arange(40), 50, np.random.default_rng(0))
     assert seen["x"].shape == (30, 20, 10)
     assert len(set(seen["queries"])) == 30

@@ -19,7 +19,7 @@ def independent(probabilities):
 
 
 def cascade(relevance, theta):
-    """The same for a user who reads on step by step, all that can happen spelt out."""
+    """The same for a user who reads step by step, by enumeration."""
     patterns = dict.fromkeys(product((0, 1), repeat=len(theta)), 0.0)
 
     def read(position, clicks, probability):
@@ -47,7 +47,7 @@ def trust(relevance, theta):
 
 
 def browsing(relevance, theta):
-    """Users who look further right after a click: theta_k ** (d / (d + 1)), d from the last."""
+    """Users who look further after a click: theta_k ** (d / (d + 1)), d from the last click."""
     patterns = {}
     for pattern in product((0, 1), repeat=len(theta)):
         probability, last = 1.0, None
@@ -86,7 +86,7 @@ def test_probability_is_the_sum_over_all_patterns(name):
 
 @pytest.mark.parametrize("name", USERS)
 def test_drawn_patterns_have_their_probabilities(name):
-    """Chi-square over all 8 patterns; a right sampler fails it once in 10,000 seeds."""
+    """Chi-square over all 8 patterns; a correct sampler fails it once in 10,000 seeds."""
     pages = 40_000
     clicks = USERS[name].draw(np.tile(RELEVANCE, (pages, 1)), THETA, np.random.default_rng(0))
     counts = np.bincount(clicks @ np.array([4, 2, 1]), minlength=8)

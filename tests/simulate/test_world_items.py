@@ -72,7 +72,7 @@ def test_some_features_are_counts_and_some_belong_to_the_query(table):
 
 
 def predictions(table, labels):
-    """Held-out labels and what a few randomised trees say of them."""
+    """Held-out labels and their predictions by a few randomised trees."""
     train, test = split_of(table) == "train", split_of(table) == "test"
     model = ExtraTreesRegressor(30, min_samples_leaf=5, random_state=0)
     model.fit(table.matrix[train], labels[train])
@@ -107,7 +107,7 @@ def test_few_features_tell_the_label_too(features, seed):
 
 
 def test_pairs_made_in_many_blocks_follow_the_same_law(monkeypatch):
-    monkeypatch.setattr(world_items, "CHUNK", 64)
+    monkeypatch.setattr(world_items, "PAIRS_AT_ONCE", 64)
     table = synthetic_rankings(200, 20, 3, np.random.default_rng(2))
     truth, guess = predictions(table, labels_of(table))
     assert spearmanr(truth.ravel(), guess.ravel()).statistic > 0.25

@@ -5,7 +5,10 @@ import numpy as np
 import pytest
 
 from epiclick.errors import InputError
-from epiclick.simulate.world_settings import WorldSettings, resolve_settings
+from epiclick.simulate.users import USERS
+from epiclick.simulate.world_settings import RELEVANCE, WorldSettings, resolve_settings
+
+from ..raising import raises_code
 
 NOT_GIVEN = {
     "queries": None,
@@ -48,49 +51,58 @@ def test_settings_survive_json():
 def test_a_dataset_has_its_own_sizes():
     settings = resolve(dataset="mslr")
     assert (settings.queries, settings.docs, settings.features) == (None, None, None)
-    with pytest.raises(InputError) as caught:
+    with raises_code("option-does-not-apply") as caught:
         resolve(dataset="mslr", queries=10, features=3)
     assert [p.examples[0] for p in caught.value.problems] == ["queries=10", "features=3"]
     assert "leave out dataset" in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("argument", "value", "rule"),
+    ("argument", "value", "code"),
     [
-        ("queries", 0, "queries must be a whole number above 0"),
-        ("docs", 2.5, "docs must be a whole number above 0"),
-        ("features", True, "features must be a whole number above 0"),
-        ("pages", -1, "pages must be a whole number above 0"),
-        ("positions", 0, "positions must be a whole number above 0"),
-        ("seed", -1, "seed must be a whole number, 0 or above"),
-        ("policy_strength", -0.1, "policy_strength must be a finite number"),
-        ("policy_strength", math.inf, "policy_strength must be a finite number"),
-        ("taste_sd", math.nan, "taste_sd must be a finite number"),
-        ("users", "dbn", "users must be one of pbm, ubm, cascade, trust, personal"),
-        ("relevance", "gamma", "relevance must be one of label, beta"),
-        ("theta", [1.0, 0.0, 1.2], "theta must be probabilities above 0 and at most 1"),
-        ("theta", [math.nan], "theta must be probabilities"),
-        ("theta", [], "positions must be a whole number above 0"),
+        ("queries", 0, "invalid-whole-number"),
+        ("docs", 2.5, "invalid-whole-number"),
+        ("features", True, "invalid-whole-number"),
+        ("pages", -1, "invalid-whole-number"),
+        ("positions", 0, "invalid-whole-number"),
+        ("seed", -1, "invalid-whole-number"),
+        ("policy_strength", -0.1, "invalid-number"),
+        ("policy_strength", math.inf, "invalid-number"),
+        ("taste_sd", math.nan, "invalid-number"),
+        ("users", "dbn", "unknown-choice"),
+        ("relevance", "gamma", "unknown-choice"),
+        ("theta", [1.0, 0.0, 1.2], "probability-out-of-range"),
+        ("theta", [math.nan], "probability-out-of-range"),
+        ("theta", [], "invalid-whole-number"),
     ],
 )
-def test_refuses_each_wrong_argument(argument, value, rule):
-    with pytest.raises(InputError) as caught:
+def test_refuses_each_wrong_argument(argument, value, code):
+    with raises_code(code) as caught:
         resolve(**{argument: value})
-    assert len(caught.value.problems) == 1
-    assert rule in str(caught.value)
+    (problem,) = caught.value.problems
+    named = "positions" if value == [] else argument  # taken from theta
+    assert problem.what.startswith(named)
+    if code == "unknown-choice":
+        assert all(
+            name in problem.what for name in {"users": USERS, "relevance": RELEVANCE}[argument]
+        )
 
 
-def test_refuses_all_that_is_wrong_together():
+def test_reports_all_problems_together():
     with pytest.raises(InputError) as caught:
         resolve(queries=0, pages="many", theta=[0.5, 2.0], positions=3, users="dbn", seed=1.5)
-    rules = [problem.what.split()[0] for problem in caught.value.problems]
-    assert sorted(rules) == ["pages", "queries", "seed", "theta", "theta", "users"]
+    found = {(problem.what.split()[0], problem.code) for problem in caught.value.problems}
+    assert found == {
+        *((name, "invalid-whole-number") for name in ("pages", "queries", "seed")),
+        *(("theta", "wrong-length"), ("theta", "probability-out-of-range")),
+        ("users", "unknown-choice"),
+    }
     assert "position 2: 2.0" in str(caught.value)
-    assert "one value for each of the 3 positions" in str(caught.value)
+    assert "3 positions" in str(caught.value)
 
 
 def test_cascade_users_need_a_position_bias_that_falls():
     assert resolve(users="cascade", theta=[1, 0.5, 0.5]).theta == (1, 0.5, 0.5)
     assert resolve(users="pbm", theta=[0.5, 1]).theta == (0.5, 1)
-    with pytest.raises(InputError, match="must not increase down the page"):
+    with raises_code("theta-increases"):
         resolve(users="cascade", theta=[0.5, 1])

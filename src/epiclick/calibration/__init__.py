@@ -1,1 +1,1 @@
-"""Whether stated uncertainty is right: worlds with a known truth, fits, and a table of coverage."""
+"""Calibration of the uncertainty, measured by fits in worlds with known truth."""

@@ -1,4 +1,4 @@
-"""What a method says of some values whose truth is known."""
+"""A method's intervals and draws of values whose truth is known."""
 
 from dataclasses import dataclass, replace
 
@@ -7,24 +7,24 @@ import numpy as np
 from epiclick.evaluation.coverage import interval_of_draws
 
 LEVELS = (0.5, 0.9)
-"""Nominal levels of the intervals that are asked for."""
+"""Nominal levels of the intervals."""
 
 DRAWS = 99
-"""Draws of each value: of 99, the intervals of 50 and 90 % end at draws."""
+"""Draws of each value; with 99, the intervals of 50 and 90 % end exactly at draws."""
 
 VALUES = 200
-"""Values of a quantity that are asked for in one world, at most."""
+"""Most values of a quantity that are used in one world."""
 
 KEPT = 32
-"""Values whose draws are kept; those of all would fill a disk and sharpen no score."""
+"""Values whose draws are kept; those of all would take much space and improve no score."""
 
 QUANTITIES = {
     "position_bias": "examination of positions or other contexts relative to the first",
-    "unseen_relevance": "relevance of items of queries never learned from",
+    "unseen_relevance": "relevance of items of unseen queries",
     "seen_relevance": "relevance of items given their own clicks",
-    "click_probability": "probability of a click on items of queries never learned from",
-    "ranker_value": "clicks a page of rankers that were never shown",
-    "ranker_difference": "differences between the clicks a page of two rankers",
+    "click_probability": "probability of a click on items of unseen queries",
+    "ranker_value": "clicks per page of rankers that were never shown",
+    "ranker_difference": "difference in clicks per page between two rankers",
 }
 
 
@@ -34,10 +34,10 @@ class Answers:
 
     Attributes:
         truth: (values,).
-        centre: (values,) medians, towards which a negative control shrinks.
+        centre: (values,) medians, towards which a negative control shrinks widths.
         low: (levels, values) lower ends of the intervals of `LEVELS`.
         high: (levels, values) upper ends.
-        draws: (values or the first of them, draws) from the method's distribution.
+        draws: (values, or the first of them, draws) from the method's distribution.
     """
 
     truth: np.ndarray
@@ -48,7 +48,7 @@ class Answers:
 
     @classmethod
     def of_draws(cls, truth: np.ndarray, draws: np.ndarray) -> "Answers":
-        """Answers whose intervals are those of (values, draws)."""
+        """Answers whose intervals are quantiles of draws (values, draws)."""
         low, high = (
             np.stack(ends)
             for ends in zip(*(interval_of_draws(draws, level) for level in LEVELS), strict=True)
@@ -57,7 +57,7 @@ class Answers:
 
     @property
     def known(self) -> bool:
-        """Whether the method states any uncertainty at all."""
+        """Whether the method reports any uncertainty."""
         ends = np.stack([self.low, self.high])
         return bool(np.isfinite(ends).all() and np.any(ends[0] < ends[1]))
 

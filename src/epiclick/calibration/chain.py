@@ -1,10 +1,10 @@
-r"""Draws of a posterior by a Markov chain, in a program that all worlds of one shape share.
+r"""Posterior draws by a Markov chain, compiled once for all worlds of one shape.
 
-A move has two parts. A Hamiltonian one in coordinates in which the Gaussian around the mode is the
-standard one; step lengths are drawn anew each time, so that no direction is gone round in a circle.
-And an elliptical slice (Murray, Adams and MacKay 2010) through the weights of the confidence alone:
-clicks often say no more of it than that it is low, so that the posterior is a half of the prior,
-many times as wide as the Gaussian.
+Each move has two parts. First, a Hamiltonian move in coordinates in which the Gaussian around the
+mode is standard; step lengths are random, so that no direction is periodic. Second, an elliptical
+slice move (Murray, Adams and MacKay 2010) of the weights of the confidence alone: clicks often say
+only that the confidence is low, so that its posterior is half of the prior, many times as wide as
+the Gaussian.
 """
 
 from collections.abc import Callable
@@ -24,8 +24,8 @@ from epiclick.relevance.network import given_to_last
 WARMUP = 30  # moves before the first draw
 BETWEEN = 3  # moves from one draw to the next, so that draws are nearly independent
 STEPS = 5  # of the Hamiltonian part
-SHORTEST, LONGEST = 0.1, 0.45  # lengths of a step, in standard deviations of the Gaussian
-MOST_CUTS = 40  # of a slice
+SHORTEST, LONGEST = 0.1, 0.45  # step lengths, in standard deviations of the Gaussian
+MOST_CUTS = 40  # of a slice bracket
 
 State: TypeAlias = tuple[jax.Array, jax.Array, jax.Array]  # vector, log density, its gradient
 
@@ -35,28 +35,28 @@ def chain_draws(
 ) -> np.ndarray:
     """(count, size) draws of the density.
 
-    To be called within `jax.enable_x64(True)`.
+    Call it within `jax.enable_x64(True)`.
 
     Args:
-        density: of pairs in a single batch, the first context being the anchor and no position
-            bias known from elsewhere.
-        mode: (size,) where it is highest.
-        covariance: (size, size) of the Gaussian there.
+        density: of pairs in a single batch; the first context is the anchor, and no position
+            bias is given.
+        mode: (size,) of the density.
+        covariance: (size, size) of the Gaussian at the mode.
         count: number of draws.
         seed: of the chain.
     """
     assert not np.isfinite(density.prior.clicks.known_mean).any()
     factor, spread = np.linalg.cholesky(covariance), density.prior.layer_sd
-    return np.asarray(_run(count, jax.random.key(seed), mode, factor, spread, *_held(density)))
+    return np.asarray(_run(count, jax.random.key(seed), mode, factor, spread, *_inputs(density)))
 
 
 def log_likelihoods(density: Density, vectors: np.ndarray) -> np.ndarray:
-    """(draws,) log-likelihood of (draws, size) vectors, in closed form; as `chain_draws`."""
-    return np.asarray(_log_likelihoods(vectors, *_held(density)))
+    """(draws,) log-likelihood of (draws, size) vectors, in closed form; see `chain_draws`."""
+    return np.asarray(_log_likelihoods(vectors, *_inputs(density)))
 
 
-def _held(density: Density) -> tuple[np.ndarray, PairBatch]:
-    """What the last layer is given of each pair, (pairs, units + 1), and all clicks."""
+def _inputs(density: Density) -> tuple[np.ndarray, PairBatch]:
+    """Input of the last layer for each pair, (pairs, units + 1), and all clicks."""
     ((inputs, batch),) = density.pairs.epoch()
     assert density.emitter.anchor == 0
     hidden = np.concatenate(given_to_last(density.body, inputs, density.width), axis=1)
@@ -65,7 +65,7 @@ def _held(density: Density) -> tuple[np.ndarray, PairBatch]:
 
 
 def _log_likelihood(vector: jax.Array, given: jax.Array, batch: PairBatch) -> jax.Array:
-    """Of one vector."""
+    """The log-likelihood of one vector."""
     positions = len(vector) - 2 * given.shape[1]  # but the first
     logit = vector[:positions]
     theta = jnp.concatenate([jnp.ones(1), jax.nn.sigmoid(logit)])
@@ -93,7 +93,7 @@ def _run(
 ) -> jax.Array:
     """The whole chain: (count, size)."""
     positions = len(mode) - len(layer_sd)  # but the first
-    # the layer's columns are mean and confidence, in turn
+    # the layer's weights alternate between mean and confidence
     spread = jnp.concatenate([jnp.zeros(positions), layer_sd.at[::2].set(0)])
 
     def log_prior(vector: jax.Array) -> jax.Array:
@@ -151,13 +151,13 @@ def hamiltonian_move(
     slope: Callable[[jax.Array], tuple[jax.Array, jax.Array]],
     key: jax.Array,
 ) -> State:
-    """The state after one Hamiltonian move, or the same.
+    """The state after one Hamiltonian move, which may be rejected.
 
     Args:
-        state: before.
-        factor: (size, size) Cholesky's, of the covariance that sets the scale.
+        state: before the move.
+        factor: (size, size) Cholesky factor of the covariance that sets the scale.
         slope: log density and its gradient.
-        key: of all that is random.
+        key: source of randomness.
     """
     push, pace, chance = jax.random.split(key, 3)
     start = jax.random.normal(push, state[0].shape)

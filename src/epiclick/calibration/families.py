@@ -1,8 +1,8 @@
 """Families of simulated worlds in which intervals are tested, and one world of a family.
 
-In a well-specified family the model's assumptions hold: users click by the click model that is
-fitted, and relevance follows the Betas that a network can learn. The others break one assumption
-each.
+In a well-specified family the model's assumptions hold: users follow the click model that is
+fitted, and relevance follows Betas that a network can learn. The others violate one
+assumption each.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,10 +26,17 @@ DOCS = 10
 FEATURES = 4
 PAGES = 12_000
 UNSEEN = 0.2
-"""Share of the queries that no model learns from."""
+"""Share of the queries that are held back from training."""
 
 OWN_PRIOR_NAME = "own-prior"
-"""Worlds of `own_worlds.py`, which are judged by ranks alone."""
+"""Family of the worlds of `own_prior.py`, which are judged by ranks alone."""
+
+ONE_BETA = (1.5, 4.0)
+"""Alpha and beta of all pairs in worlds without features."""
+
+DAYS = 10
+DAILY_CONFIDENCE = 5.0
+"""Relevance of an item on one day is a Beta of this confidence around the item's mean."""
 
 STEEP = (1.0, 0.6, 0.45)
 MIDDLE = (1.0, 0.8, 0.62, 0.5, 0.42)
@@ -39,22 +46,22 @@ BUMPY = (1.0, 0.7, 0.8, 0.55, 0.4, 0.45, 0.3, 0.25, 0.35, 0.2)
 
 @dataclass(frozen=True)
 class Family:
-    """Worlds alike in all but their seed.
+    """Worlds that differ only in their seed.
 
     Attributes:
-        name: what the table calls it.
+        name: its name in the table.
         theta: position bias of all its worlds.
         well_specified: whether the model's assumptions hold.
         queries: number of queries.
-        docs: documents a query, at least as many as positions.
-        features: features a document.
+        docs: documents per query, at least as many as positions.
+        features: features per document.
         pages: pages shown.
-        policy_strength: sharpness of the logging policy.
+        policy_strength: factor on the logging policy's scores.
         relevance: "beta" or "label", as in `simulate`.
         users: how users click, as in `simulate`.
         with_features: whether models are given the features.
-        change: name of what is changed about relevance (see `worlds.CHANGES`), if anything.
-        click_model: name of the click model that is counted for and fitted.
+        change: name of a change to relevance (see `CHANGES`), if any.
+        click_model: name of the click model that is fitted.
     """
 
     name: str
@@ -72,7 +79,7 @@ class Family:
     click_model: str = "pbm"
 
     def to_dict(self) -> dict[str, Any]:
-        """All settings, as JSON can hold them."""
+        """All settings in JSON types."""
         return {**asdict(self), "theta": list(self.theta)}
 
 
@@ -114,11 +121,11 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     WELL_SPECIFIED: tuple(family.name for family in _ALL if family.well_specified),
     "misspecified": tuple(family.name for family in _ALL if not family.well_specified),
 }
-"""Names that stand for several families."""
+"""Names for several families."""
 
 
 def find_families(names: Sequence[str] | None) -> tuple[Family, ...]:
-    """The families of given names or groups, all without any, in the table's order."""
+    """The families of the given names or groups, in the table's order; all of them for None."""
     if names is None:
         return _ALL
     wanted: set[str] = set()
@@ -127,29 +134,22 @@ def find_families(names: Sequence[str] | None) -> tuple[Family, ...]:
             known = [*GROUPS, *FAMILIES, OWN_PRIOR_NAME]
             raise InputError(
                 f"there is no family of worlds '{name}'{did_you_mean(name, known)}; "
-                f"there are {', '.join(known)}"
+                f"there are {', '.join(known)}",
+                code="unknown-family",
             )
         wanted.update(GROUPS.get(name, (name,)))
     return tuple(family for family in _ALL if family.name in wanted)
 
 
-ONE_BETA = (1.5, 4.0)
-"""Alpha and beta of all pairs in worlds without features."""
-
-DAYS = 10
-DAILY_CONFIDENCE = 5.0
-"""Relevance of an item on one day is a Beta of this confidence around the item's mean."""
-
-
 @dataclass(frozen=True, eq=False)
 class Case:
-    """What a method is given, and what it is judged by.
+    """One world: what a method is given, and what it is judged by.
 
     Attributes:
-        family: where the world is from.
-        seed: of the world, and of all that is drawn in judging a method in it.
+        family: of the world.
+        seed: of the world, and of all draws in judging a method in it.
         world: the truth.
-        train: counts to learn from.
+        train: counts for training.
         unseen: counts of the queries held back.
     """
 
@@ -165,9 +165,9 @@ class Case:
 
 
 def world_seed(family: Family, seed: int, index: int) -> int:
-    """Seed of one world: the same whatever other families or worlds there are."""
-    words = [seed, crc32(family.name.encode()), index]
-    return int(np.random.SeedSequence(words).generate_state(1)[0])
+    """Seed of one world, which does not depend on other families or worlds."""
+    entropy = [seed, crc32(family.name.encode()), index]
+    return int(np.random.SeedSequence(entropy).generate_state(1)[0])
 
 
 def make_case(family: Family, seed: int, index: int) -> Case:
@@ -194,9 +194,9 @@ def make_case(family: Family, seed: int, index: int) -> Case:
 
 
 def one_beta(world: World, rng: np.random.Generator) -> World:
-    """Relevance of all pairs from a single Beta, which a model without features can know.
+    """Relevance of all pairs from a single Beta, which a model without features can learn.
 
-    Pages stay as they were: rankings depend on features that say nothing of relevance.
+    Pages stay as they were: rankings depend on features that are unrelated to relevance.
     """
     prior = Beta(*(np.full(len(world.features), value) for value in ONE_BETA))
     relevance = rng.beta(prior.alpha, prior.beta)
@@ -205,7 +205,7 @@ def one_beta(world: World, rng: np.random.Generator) -> World:
 
 
 def daily(world: World, rng: np.random.Generator) -> World:
-    """Relevance that changes from day to day around each item's own: news, prices, stock."""
+    """Relevance that varies from day to day around each item's mean: news, prices, stock."""
     mean = np.clip(world.relevance, 1e-6, 1 - 1e-6)[:, None]
     by_day = rng.beta(
         mean * DAILY_CONFIDENCE, (1 - mean) * DAILY_CONFIDENCE, (len(mean), DAYS)
@@ -221,7 +221,7 @@ CHANGES: Mapping[str, Callable[[World, np.random.Generator], World]] = {
 
 
 def display_rows(world: World) -> np.ndarray:
-    """(displays,) row of each display's pair; synthetic pairs stand by query, then document."""
+    """(displays,) row of each display's pair; synthetic pairs are sorted by query and document."""
     docs = world.settings.docs
     assert docs is not None
     return world.log["query_id"].to_numpy() * docs + world.log["doc_id"].to_numpy()
@@ -230,8 +230,8 @@ def display_rows(world: World) -> np.ndarray:
 def display_probability(world: World) -> np.ndarray:
     """(displays,) true probability of a click on each display of the log, given its page.
 
-    For users of a click model given the clicks above it, too; for personal users that of the mean
-    user.
+    For users of a click model it is conditional on the clicks above, too; for personal users it is
+    that of the mean user.
     """
     users, relevance = USERS[world.settings.users], world.relevance[display_rows(world)]
     if users.click_model is None:
@@ -252,7 +252,7 @@ def display_contexts(world: World, model: ClickModel, contexts: pa.Table) -> np.
 
 
 def _clicked_again(world: World, relevance: np.ndarray, rng: np.random.Generator) -> World:
-    """The same pages with new clicks, the relevance of each display (displays,) being given."""
+    """The same pages with new clicks, given the relevance of each display (displays,)."""
     users = USERS[world.settings.users]
     assert not users.has_taste
     clicks = users.draw(_pages(world, relevance), world.position_bias, rng)
@@ -262,5 +262,5 @@ def _clicked_again(world: World, relevance: np.ndarray, rng: np.random.Generator
 
 
 def _pages(world: World, values: np.ndarray) -> np.ndarray:
-    """(pages, positions) of values of displays, (displays,): all pages of a family are full."""
+    """Values of displays as (pages, positions): all pages of a family are full."""
     return values.reshape(-1, len(world.position_bias))

@@ -1,8 +1,8 @@
-"""Methods to be calibrated: each learns from a world's counts and predicts the rest.
+"""The methods whose calibration is measured: each learns from a world and predicts the rest.
 
-First worlds of the family show how many pairs of each kind there are; all others get that room and
-some more, or, where a world needs it, the next of a few larger ones. What room is left is filled
-with pairs that count for nothing.
+All worlds of a family are padded to common shapes, so that programs are compiled once. A few pilot
+worlds show how many pairs of each kind there are; the others get that capacity with a margin, or
+the next larger one of a few where they need it. Padding has weight 0.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,21 +30,24 @@ if TYPE_CHECKING:
     from epiclick.fitting import Plan
 
 
-ROOMS = (1.4, 2.0, 3.0, 5.0, 10.0, 100.0)
-"""Room as a multiple of what the first worlds need."""
+MEMBERS = 6  # of ensembles
+CONTROL_SD = 0.02  # error of the control's estimates of examination
 
-MORE = 10
-"""Pairs a batch that are added to that need, as some kinds of pairs are rare."""
+MARGINS = (1.4, 2.0, 3.0, 5.0, 10.0, 100.0)
+"""Capacity as a multiple of what the pilot worlds need."""
 
-FIRST = 3
-"""How many first worlds there are."""
+EXTRA = 10
+"""Pairs per batch that are added to that need, as some kinds of pairs are rare."""
 
-FIRST_SEED = 2**40
-"""Seed of the first worlds, which no run is judged by."""
+PILOTS = 3
+"""Number of pilot worlds."""
+
+PILOT_SEED = 2**40
+"""Seed of the pilot worlds, which are not part of any run."""
 
 
 def fit_padded(model: "BaseModel", case: Case) -> "BaseModel":
-    """Fit the model to a case's counts in the shapes of its family."""
+    """Fit the model to a case's counts, padded to the shapes of its family."""
     from epiclick.fitting import fit_model
 
     counts = model._to_counts(case.train)
@@ -57,16 +60,16 @@ def fit_padded(model: "BaseModel", case: Case) -> "BaseModel":
 def _shapes(
     plan: "Plan", family: Family, counts: ClickCounts
 ) -> tuple["Shapes", "Shapes | None"] | None:
-    """Room for the counts to learn from and to hold out; None if nothing is held out."""
+    """Shapes of the training and the held-out counts; None if nothing is held out."""
     if not plan.holdout:
         return None
     shares = (1 - plan.holdout, plan.holdout)
     parts = counts.split(*shares, by="query", seed=plan.training.seed)
-    # the same split of first worlds at every call, or there would be as many shapes as seeds
-    firsts = zip(*(c.split(*shares, by="query", seed=0) for c in _first(family)), strict=True)
+    # a fixed split of the pilot worlds, or there would be as many shapes as seeds
+    pilots = zip(*(c.split(*shares, by="query", seed=0) for c in _pilots(family)), strict=True)
     train, held_out = (
-        _common(first, own, batches)
-        for first, own, batches in zip(firsts, parts, _batches(plan, parts), strict=True)
+        _common(pilot, own, batches)
+        for pilot, own, batches in zip(pilots, parts, _batches(plan, parts), strict=True)
     )
     return train, held_out
 
@@ -79,16 +82,16 @@ def _batches(plan: "Plan", parts: tuple[ClickCounts, ...]) -> list[int]:
     return [-(-len(part) // size) for part in parts]
 
 
-def _common(first: Sequence[ClickCounts], own: ClickCounts, batches: int) -> "Shapes":
-    """The least room of `ROOMS` that suffices."""
+def _common(pilots: Sequence[ClickCounts], own: ClickCounts, batches: int) -> "Shapes":
+    """The shapes of the smallest of `MARGINS` that suffices."""
     from epiclick.batching.batches import Shapes
 
-    usual, need = Shapes.common(first, batches), Shapes.common([own], batches)
-    for room in ROOMS:
-        # what no first world has takes time to compile, and is left out as long as may be
-        spare = [MORE if size or room > ROOMS[0] else 0 for size in usual.capacity]
+    usual, need = Shapes.common(pilots, batches), Shapes.common([own], batches)
+    for margin in MARGINS:
+        # kinds of pairs that no pilot world has take time to compile; leave them out if possible
+        spare = [EXTRA if size or margin > MARGINS[0] else 0 for size in usual.capacity]
         capacity = tuple(
-            int(room * (size + more)) for size, more in zip(usual.capacity, spare, strict=True)
+            int(margin * (size + more)) for size, more in zip(usual.capacity, spare, strict=True)
         )
         if all(a >= b for a, b in zip(capacity, need.capacity, strict=True)):
             return Shapes(batches, capacity)
@@ -96,28 +99,24 @@ def _common(first: Sequence[ClickCounts], own: ClickCounts, batches: int) -> "Sh
 
 
 @cache
-def _first(family: Family) -> tuple[ClickCounts, ...]:
-    """Counts to learn from in the first worlds of a family."""
-    return tuple(make_case(family, FIRST_SEED, index).train for index in range(FIRST))
-
-
-MEMBERS = 6
-CONTROL_SD = 0.02
+def _pilots(family: Family) -> tuple[ClickCounts, ...]:
+    """Training counts of the pilot worlds of a family."""
+    return tuple(make_case(family, PILOT_SEED, index).train for index in range(PILOTS))
 
 
 @dataclass(frozen=True)
 class Method:
-    """A way to be sure.
+    """A way to quantify uncertainty.
 
     Attributes:
-        name: what the table calls it.
-        words: what it is.
-        answer: what it says in a world, by names of `QUANTITIES`; it need not answer them all. The
-            world is a `Case`, or for worlds of the model's own prior an `OwnWorld`.
+        name: its name in the table.
+        description: what it is.
+        answer: its answers in a world, by names of `QUANTITIES`, not necessarily all. The world is
+            a `Case`, or for worlds of the model's own prior an `OwnWorld`.
     """
 
     name: str
-    words: str
+    description: str
     answer: Callable[[Any], dict[str, Answers]]
 
 
@@ -129,15 +128,15 @@ def fit_and_ask(
     certain: bool = False,
     **parameters: Any,
 ) -> dict[str, Answers]:
-    """Fit a model of the library to the world's counts and ask it.
+    """Fit a model of the library to the world's counts and return its answers.
 
-    Nothing is answered where the library has no such model of the family's click model.
+    Empty where the library has no such model of the family's click model.
 
     Args:
         case: the world.
-        model: "Epistemic" or "Pointwise"; the family says of which click model.
-        kind: which uncertainty of position bias is asked for.
-        certain: take the parameters as if they were known.
+        model: "Epistemic" or "Pointwise"; the family determines the click model.
+        kind: which uncertainty of position bias is used.
+        certain: treat the parameters as known.
         parameters: of the model.
     """
     from epiclick.api import MODELS
@@ -153,10 +152,10 @@ def fit_and_ask(
 
 
 def know(case: Case) -> dict[str, Answers]:
-    """What one can know who is told the truth behind the world: right by construction.
+    """Answers given the truth of the world: calibrated by construction.
 
-    The Betas of relevance and examination are known; of relative examination an estimate with an
-    error of known size is.
+    The Betas of relevance and examination are known; relative examination is estimated with an
+    error of known size.
     """
     from epiclick.posterior.item_posterior import item_posterior
 
@@ -204,7 +203,7 @@ def know(case: Case) -> dict[str, Answers]:
 def _of_betas(
     relevance: np.ndarray, betas: Beta, factor: np.ndarray | float, rng: np.random.Generator
 ) -> Answers:
-    """Answers on factor x relevance that is known to follow the Betas."""
+    """Answers on factor x relevance, which is known to follow the Betas."""
     ends = [betas.interval(level) for level in LEVELS]
     return Answers(
         factor * relevance,
@@ -215,13 +214,13 @@ def _of_betas(
     )
 
 
-def _fitted(name: str, words: str, **options: Any) -> Method:
-    return Method(name, words, partial(fit_and_ask, **options))
+def _fitted(name: str, description: str, **options: Any) -> Method:
+    return Method(name, description, partial(fit_and_ask, **options))
 
 
 def _paper(estimator: str) -> Method:
-    words = f"the paper's estimator {estimator}"
-    return _fitted(estimator, words, kind="evidential", estimator=estimator, baseline=True)
+    description = f"the paper's estimator {estimator}"
+    return _fitted(estimator, description, kind="evidential", estimator=estimator, baseline=True)
 
 
 _ALL = (
@@ -240,18 +239,19 @@ _ALL = (
     _paper("conditioned"),
     _paper("self_normalized"),
     _paper("naive"),
-    Method("control", "told the truth behind each world: must pass", know),
+    Method("control", "given the truth of each world: must pass", know),
 )
 
 METHODS: Mapping[str, Method] = {method.name: method for method in _ALL}
 
 
 def find_methods(names: Sequence[str | Method]) -> tuple[Method, ...]:
-    """The methods of the given names; methods stay as they are."""
+    """The methods of the given names, each once; methods are kept as they are."""
     for name in names:
         if isinstance(name, str) and name not in METHODS:
             raise InputError(
                 f"there is no method '{name}'{did_you_mean(name, METHODS)}; "
-                f"there are {', '.join(METHODS)}"
+                f"there are {', '.join(METHODS)}",
+                code="unknown-method",
             )
     return tuple(METHODS[name] if isinstance(name, str) else name for name in dict.fromkeys(names))

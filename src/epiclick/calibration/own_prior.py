@@ -1,12 +1,12 @@
 """Worlds drawn from the model's own prior: ranks of the truth are uniform if posteriors are right.
 
 The body of the network, features and pages are the same in all of them. Position bias and the last
-layer come from the prior that the posterior step assumes, relevance from the Betas they give.
+layer come from the prior that the posterior step assumes, relevance from the resulting Betas.
 
-Simulation-based calibration (Talts et al. 2018): nothing is trained, so that ranks judge the
-posterior step alone. Among what is ranked is the log-likelihood of the clicks: it catches a
-posterior that has not looked at them, which all ranks of the parameters would let pass (Modrák et
-al. 2023). Values are logits where they could be 0 or 1; their ranks are the same.
+This is simulation-based calibration (Talts et al. 2018): nothing is trained, so that ranks judge
+the posterior step alone. The log-likelihood of the clicks is ranked too: it detects a posterior
+that ignores them, which ranks of the parameters cannot (Modrák et al. 2023). Values that could be 0
+or 1 are ranked as logits, which changes no rank.
 """
 
 from collections.abc import Callable, Mapping
@@ -54,14 +54,14 @@ class Stage:
     """What all worlds share.
 
     Attributes:
-        start: parameters with the fixed body, from which modes are looked for.
+        start: parameters with the fixed body, from which the search for modes starts.
         features: of all pairs.
         scaler: of the features.
-        given: (pairs, units + 1) what the last layer is given.
+        given: (pairs, units + 1) input of the last layer.
         row: (displays,) pair of each display.
-        position: (displays,) where it was, from 0.
-        layer_sd: (size of the layer,) of the posterior step's own prior.
-        shapes: room for the counts of any clicks.
+        position: (displays,) its position, from 0.
+        layer_sd: (size of the layer,) standard deviations of the posterior step's prior.
+        shapes: large enough for the counts of any clicks.
     """
 
     start: Parameters
@@ -79,7 +79,7 @@ class OwnWorld:
     """One world: its truth and its clicks.
 
     Attributes:
-        seed: of all that is drawn in it.
+        seed: of all draws in it.
         truth: (size,) vector of parameters, as in `ParameterPosterior`.
         logit: (pairs,) of relevance.
         counts: the clicks.
@@ -93,7 +93,7 @@ class OwnWorld:
 
 @cache
 def stage() -> Stage:
-    """The body, features and pages of all worlds, and the prior that follows from them."""
+    """The body, features and pages of all worlds, and the prior that they imply."""
     from epiclick.batching.batches import Shapes
 
     family, rng = OWN_PRIOR, np.random.default_rng(1)
@@ -111,12 +111,13 @@ def stage() -> Stage:
     last = np.zeros((HIDDEN, 2)), np.zeros(2)
     start = Parameters((*body, last), PointLookup(np.zeros(POSITIONS)))
     (hidden,) = given_to_last(body, scaler.transform(matrix), HIDDEN)
-    # every query has as many pages, so that no item has many displays, and programs stay small
+    # all queries have the same number of pages, so that no item has many displays, which keeps
+    # compiled programs small
     ranked = rng.random((pages, family.docs)).argsort(axis=1)[:, :POSITIONS]
     row = (np.arange(pages)[:, None] % family.queries * family.docs + ranked).ravel()
     position = np.tile(np.arange(POSITIONS), pages)
     unclicked = count(row, position, np.zeros(len(row)), features)
-    # a pair has at most as many unclicked displays as displays: room for every outcome
+    # a pair has at most as many unclicked displays as displays: enough for every outcome
     need = np.array(Shapes.common([unclicked], 1).capacity)
     room = tuple(int(n) for n in need[::-1].cumsum()[::-1])
     found = Stage(
@@ -135,7 +136,7 @@ def stage() -> Stage:
 def count(
     row: np.ndarray, position: np.ndarray, click: np.ndarray, features: FeatureTable
 ) -> ClickCounts:
-    """Counts of displays: (displays,) pair, position and click of each."""
+    """Counts of displays, given the pair, position and click of each (displays,)."""
     table = features.keys.select(["query_id", "doc_id"]).take(row)
     for name, values in (
         ("position", position + 1),
@@ -147,7 +148,7 @@ def count(
 
 
 def density(counts: ClickCounts, shared: Stage) -> "Density":
-    """The posterior step's own log density of a world's parameters."""
+    """The posterior step's log density of a world's parameters."""
     import jax
 
     from epiclick.batching.pairset import PairSet
@@ -194,7 +195,7 @@ def betas(shared: Stage, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 OWN_QUANTITIES = {
     "second_position": "bias of the second position",
     "third_position": "bias of the third position",
-    "item_mean": "mean relevance of items like a certain one",
+    "item_mean": "mean relevance of items with given features",
     "item_confidence": "confidence of that mean",
     "item_relevance": "relevance of an item given its own clicks",
     "log_likelihood": "log-likelihood of all clicks",
@@ -219,13 +220,13 @@ def from_chain(world: OwnWorld, rng: np.random.Generator) -> np.ndarray:
 
 
 def from_prior(world: OwnWorld, rng: np.random.Generator) -> np.ndarray:
-    """Draws of one who has seen no click."""
+    """Draws of the prior, which ignores the clicks."""
     return prior_draws(stage(), DRAWS, rng)
 
 
 @lru_cache(maxsize=1)
 def _posterior(world: OwnWorld) -> tuple[np.ndarray, np.ndarray, "Density"]:
-    """Mode, covariance and log density: a fit's posterior step, from a start far from the truth."""
+    """Mode, covariance and log density by a fit's posterior step, started far from the truth."""
     from epiclick.posterior.laplace import find_posterior
 
     shared = stage()
@@ -234,24 +235,25 @@ def _posterior(world: OwnWorld) -> tuple[np.ndarray, np.ndarray, "Density"]:
     return found.mean, found.bayes, own
 
 
-WAYS: Mapping[str, Callable[[OwnWorld, np.random.Generator], np.ndarray]] = {
+SAMPLERS: Mapping[str, Callable[[OwnWorld, np.random.Generator], np.ndarray]] = {
     "laplace": from_gaussian,
     "chain": from_chain,
     "prior": from_prior,
 }
-"""How (draws, size) vectors of parameters are drawn."""
+"""Functions that draw (draws, size) vectors of parameters."""
 
 
-def answer_own(world: OwnWorld, *, way: str, clicks: bool) -> dict[str, Answers]:
+def answer_own(world: OwnWorld, *, sampler: str, clicks: bool) -> dict[str, Answers]:
     """Truth and draws of `OWN_QUANTITIES`, one value each.
 
     Args:
         world: the world.
-        way: how parameters are drawn, a name of `WAYS`.
-        clicks: whether the clicks are looked at; else nothing is said of their likelihood.
+        sampler: how parameters are drawn, a name of `SAMPLERS`.
+        clicks: whether the clicks are used; if not, their likelihood is left out.
     """
     shared, rng = stage(), np.random.default_rng([world.seed, 1])
-    vectors = np.concatenate([world.truth[None], WAYS[way](world, rng)])  # the truth comes first
+    drawn = SAMPLERS[sampler](world, rng)
+    vectors = np.concatenate([world.truth[None], drawn])  # the truth comes first
     item = _most_shown(world.counts)
     pair = int(world.counts.feature_row[item])  # type: ignore[index]
     alpha, beta = (part[:, pair] for part in betas(shared, vectors))
@@ -260,7 +262,7 @@ def answer_own(world: OwnWorld, *, way: str, clicks: bool) -> dict[str, Answers]
         logs = Beta(alpha, beta).sample_logs(rng)
         own = logs[0] - logs[1]
     own[0] = world.logit[pair]
-    raw = raw_outputs(shared, vectors)[:, 0]  # of the same pair in all worlds
+    raw = raw_outputs(shared, vectors)[:, 0]  # the same pair in all worlds
     found = {
         "second_position": vectors[:, 0],
         "third_position": vectors[:, 1],
@@ -284,7 +286,7 @@ def log_likelihood(world: OwnWorld, vectors: np.ndarray) -> np.ndarray:
 
 
 def _most_shown(counts: ClickCounts) -> int:
-    """The pair with most displays, the first of them; clicks play no part."""
+    """The first pair with the most displays, whatever its clicks."""
     return int(np.bincount(counts.pair, counts.displays).argmax())
 
 
@@ -328,8 +330,8 @@ def _mixtures() -> Callable:
     return jax.jit(jax.vmap(exact_posterior, in_axes=(0, 0, 0, None, None)))
 
 
-def _method(name: str, words: str, *, clicks: bool = True) -> Method:
-    return Method(name, words, partial(answer_own, way=name, clicks=clicks))
+def _method(name: str, description: str, *, clicks: bool = True) -> Method:
+    return Method(name, description, partial(answer_own, sampler=name, clicks=clicks))
 
 
 OWN_METHODS: Mapping[str, Method] = {
@@ -337,6 +339,6 @@ OWN_METHODS: Mapping[str, Method] = {
     for method in (
         _method("laplace", "the posterior step's Gaussian, trusting the model"),
         _method("chain", "a Markov chain on the log density of the posterior step"),
-        _method("prior", "the prior, having seen no click: must pass", clicks=False),
+        _method("prior", "the prior, which ignores the clicks: must pass", clicks=False),
     )
 }

@@ -1,7 +1,7 @@
-"""The quantities asked of a fitted model in a world, beside their truth.
+"""A fitted model's answers on all quantities in a world, with their truth.
 
-Intervals are the model's own, by its public calls, at each level. Draws, from which scores and
-ranks come, are drawn jointly: parameters of the model first, then relevance given them.
+Intervals are the model's own, from its public methods, at each level. Draws, on which scores and
+ranks are based, are joint: parameters of the model first, then relevance given them.
 """
 
 from collections.abc import Callable
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 
 FEATURES = 3
-"""Rankers by a single feature."""
+"""Number of rankers by a single feature."""
 
 NOISE = (0.1, 0.3)
-"""Standard deviations of what is added to another ranker's scores, themselves of one."""
+"""Standard deviations of the noise added to another ranker's scores, whose own is 1."""
 
 
 def rankings_of(case: Case) -> dict[str, pa.Table]:
@@ -49,7 +49,7 @@ def rankings_of(case: Case) -> dict[str, pa.Table]:
 
 
 def _ranking(case: Case, score: np.ndarray) -> pa.Table:
-    """The best of each query, as many as there are positions; pairs stand by query, then doc."""
+    """The best items of each query, one per position; pairs are sorted by query and document."""
     docs, positions = case.family.docs, len(case.world.position_bias)
     best = np.argsort(-score.reshape(-1, docs), axis=1, kind="stable")[:, :positions]
     query = np.repeat(np.arange(len(best)), positions)
@@ -63,7 +63,7 @@ def _ranking(case: Case, score: np.ndarray) -> pa.Table:
 
 
 def true_value(case: Case, ranking: pa.Table) -> float:
-    """Expected clicks a page, by the world's own users."""
+    """Expected clicks per page of the world's users."""
     world = case.world
     row = ranking["query_id"].to_numpy() * case.family.docs + ranking["doc_id"].to_numpy()
     pages = world.relevance[row].reshape(-1, len(world.position_bias))
@@ -74,12 +74,12 @@ def true_value(case: Case, ranking: pa.Table) -> float:
 def compare_rankers(
     model: "BaseModel", case: Case, *, by_clicks: bool
 ) -> tuple["Comparison", np.ndarray]:
-    """What a model says of the rankers, and (rankers,) the truth.
+    """A model's comparison of the rankers, and (rankers,) their true values.
 
     Args:
         model: fitted in the world.
         case: the world.
-        by_clicks: whether items are judged by their own clicks, too.
+        by_clicks: whether the items' own clicks are used, too.
     """
     from epiclick.comparison.compare_rankers import compare
 
@@ -99,12 +99,12 @@ def compare_rankers(
 
 @dataclass(frozen=True, eq=False)
 class Questions:
-    """A fitted model in a world.
+    """The quantities of a fitted model in a world.
 
     Attributes:
-        model: it.
+        model: the fitted model.
         case: the world.
-        intervals: which of the model's uncertainties of examination is asked for.
+        intervals: which of the model's uncertainties of examination is used.
     """
 
     model: "BaseModel"
@@ -112,7 +112,7 @@ class Questions:
     intervals: BiasKind
 
     def answers(self) -> dict[str, Answers]:
-        """Answers on all quantities that the model states an uncertainty of, by their names."""
+        """Answers on all quantities for which the model reports an uncertainty, by name."""
         asked: dict[str, Callable[[], Answers | None]] = {
             "position_bias": self.position_bias,
             "unseen_relevance": self.unseen_relevance,
@@ -125,9 +125,9 @@ class Questions:
         return {name: given for name, given in found.items() if given is not None and given.known}
 
     def position_bias(self) -> Answers | None:
-        """Examination of all contexts but the anchor, relative to it; None if it is a mere point.
+        """Examination of all contexts relative to the anchor; None if it is a point estimate.
 
-        Of the position-based model these are the positions but the first.
+        For the position-based model these are all positions but the first.
         """
         if self.model.click_table()["low"].isna().all():
             return None
@@ -141,12 +141,12 @@ class Questions:
             np.stack([table[f"relative_{end}"].to_numpy() for table in tables])
             for end in ("low", "high")
         )
-        asked = np.isfinite(low).all(axis=0) & np.isfinite(truth)  # at its bound: no interval
-        asked[first] = False
-        if not asked.any():
+        used = np.isfinite(low).all(axis=0) & np.isfinite(truth)  # at its bound: no interval
+        used[first] = False
+        if not used.any():
             return None
-        drawn = drawn[asked]
-        return Answers(truth[asked], np.median(drawn, axis=1), low[:, asked], high[:, asked], drawn)
+        drawn = drawn[used]
+        return Answers(truth[used], np.median(drawn, axis=1), low[:, used], high[:, used], drawn)
 
     def unseen_relevance(self) -> Answers:
         """Relevance of some items of the queries held back."""
@@ -161,14 +161,14 @@ class Questions:
         return Answers(truth, np.median(draws, axis=1), low, high, draws)
 
     def seen_relevance(self) -> Answers | None:
-        """Relevance of some items that were learned from; None for a model without a posterior.
+        """Relevance of some training items; None for a model without a posterior.
 
-        Draws are of the Beta with the posterior's mean and variance.
+        Draws are from the Beta with the posterior's mean and variance.
         """
         posterior = getattr(self.model, "posterior", None)
         if posterior is None:
             return None
-        # in the order of the counts, as a subset keeps it; ranks take any one of them
+        # in the order of the counts, as subsets are; shuffled below, as ranks use the first values
         pairs = np.sort(self._some(len(self.case.train), 3))
         counts = self.case.train.subset(pairs)
         order = np.random.default_rng([self.case.seed, 4]).permutation(len(counts))
@@ -194,14 +194,14 @@ class Questions:
         return Answers.of_draws(display_probability(world)[chosen], draws)
 
     def ranker_value(self) -> Answers | None:
-        """Clicks a page of rankers; None where another uncertainty than theirs is asked for."""
+        """Clicks per page of rankers; None for "bayes", which comparisons do not offer."""
         if self.intervals == "bayes":
             return None
         found, truth = self._compared
         return _of_samples(truth, found.values.samples[0])
 
     def ranker_difference(self) -> Answers | None:
-        """Differences of every two of them."""
+        """Differences in clicks per page of all pairs of rankers."""
         if self.intervals == "bayes":
             return None
         found, truth = self._compared
@@ -211,33 +211,32 @@ class Questions:
 
     @cached_property
     def _compared(self) -> tuple["Comparison", np.ndarray]:
-        """Rankers compared; by the paper's estimators as the paper does, from features alone."""
-
+        """Comparison of rankers; for the paper's estimators by features alone, as in the paper."""
         learns = self.model.fitted_.relevance_head.learns_from_clicks
         by_clicks = learns and self.intervals != "evidential"
         return compare_rankers(self.model, self.case, by_clicks=by_clicks)
 
     @cached_property
     def _parameters(self) -> list[Parameters]:
-        """As many parameters as draws; members of an ensemble take turns."""
+        """Parameters of each draw; members of an ensemble take turns."""
         kind = "bayes" if self.intervals == "bayes" else "robust"
         drawn = parameter_draws(self.model.fitted_, DRAWS, kind=kind, seed=self.case.seed)
         return [drawn[i % len(drawn)] for i in range(DRAWS)]
 
     @cached_property
     def _bias(self) -> np.ndarray:
-        """(draws, contexts) of examination, in the model's contexts."""
+        """(draws, contexts) draws of examination in the model's contexts."""
         fitted = self.model.fitted_
         return bias_by(fitted, self._parameters, np.arange(len(fitted.contexts)))[0]
 
     @cached_property
     def _by_draw(self) -> tuple[np.ndarray, np.ndarray]:
-        """alpha and beta of all pairs held back by each draw of the parameters, (draws, pairs)."""
+        """alpha and beta of all pairs held back, by draw of the parameters: (draws, pairs)."""
         networks = [parameters.layers for parameters in self._parameters]
         return relevance_of_pairs(self.model.fitted_, networks, self.case.unseen)
 
     def _relevance(self, pairs: np.ndarray, stream: int) -> np.ndarray:
-        """(pairs, draws) of relevance of some pairs held back, one of each draw of parameters."""
+        """(pairs, draws) draws of relevance of some pairs held back, one per draw of parameters."""
         one, other = (part[:, pairs] for part in self._by_draw)
         rng = np.random.default_rng([self.case.seed, stream])
         return self.model.fitted_.relevance_head.draw(one, other, rng).T
@@ -248,13 +247,13 @@ class Questions:
         return FeatureTable(table.keys.take(rows), table.names, table.rows(rows))
 
     def _intervals(self, call: Callable[[], pd.DataFrame]) -> tuple[np.ndarray, np.ndarray]:
-        """Low and high, (levels, values) each, of a call of the model."""
+        """Low and high, (levels, values) each, of a method of the model."""
         frames = self._frames(call)
         low, high = (np.stack([f[end].to_numpy() for f in frames]) for end in ("low", "high"))
         return low, high
 
     def _frames(self, call: Callable[[], pd.DataFrame]) -> list[pd.DataFrame]:
-        """What a call of the model says at each level."""
+        """Results of a method of the model at each level."""
         usual, frames = self.model.level, []
         try:
             for level in LEVELS:
@@ -265,12 +264,12 @@ class Questions:
         return frames
 
     def _some(self, count: int, stream: int) -> np.ndarray:
-        """Some of so many values, in random order."""
+        """Indices of at most `VALUES` of the values, in random order."""
         return np.random.default_rng([self.case.seed, stream]).permutation(count)[:VALUES]
 
 
 def _of_samples(truth: np.ndarray, samples: np.ndarray) -> Answers:
-    """Answers whose intervals are those of (values, samples), some of which serve as draws."""
+    """Answers whose intervals are quantiles of (values, samples), some of which are the draws."""
     tails = [(1 - level) / 2 for level in LEVELS]
     low, high = (np.quantile(samples, q, axis=1) for q in (tails, [1 - t for t in tails]))
     some = np.linspace(0, samples.shape[1] - 1, DRAWS).astype(int)

@@ -1,9 +1,8 @@
 """Worlds -> fits -> table of coverage, on several processes.
 
-A file is named after everything it depends on, so that a run that was stopped goes on where it was,
-and results of other settings are never taken for its own.
-
-The table is the same whatever their number, and however often the run was stopped.
+The name of a result's file depends on everything that the result depends on, so that a stopped run
+resumes where it was and never uses results of other settings. The table depends neither on the
+number of processes nor on interruptions.
 """
 
 import io
@@ -63,8 +62,8 @@ class Task:
     """One method in one world.
 
     Attributes:
-        family: where the world is from.
-        method: who is asked.
+        family: of the world.
+        method: the method.
         seed: of the run.
         index: number of the world.
     """
@@ -75,10 +74,10 @@ class Task:
     index: int
 
     def path(self, folder: Path) -> Path:
-        """Where its result is kept."""
+        """File of its result."""
         depends = {
             "family": self.family.to_dict(),
-            "method": [self.method.name, self.method.words, _settings(self.method)],
+            "method": [self.method.name, self.method.description, _settings(self.method)],
             "world": world_seed(self.family, self.seed, self.index),
             "quantities": list(QUANTITIES),
             "sizes": [LEVELS, DRAWS, VALUES, KEPT, UNSEEN, ONE_BETA, DAYS, DAILY_CONFIDENCE],
@@ -89,12 +88,12 @@ class Task:
 
 
 def _settings(method: Method) -> str:
-    """What the method's function is called with, where it is known."""
+    """Arguments of the method's function, where they are known."""
     return json.dumps(getattr(method.answer, "keywords", {}), sort_keys=True, default=str)
 
 
 def save_answers(answers: Mapping[str, Answers], path: Path) -> None:
-    """Write answers with the draws of the first values only, in single precision."""
+    """Write answers; draws of the first values only, in single precision."""
     arrays = {
         f"{name}/{part}": getattr(kept, part).astype(np.float32 if part == "draws" else np.float64)
         for name, given in answers.items()
@@ -108,8 +107,8 @@ def save_answers(answers: Mapping[str, Answers], path: Path) -> None:
 
 
 def load_answers(path: Path) -> dict[str, Answers]:
-    """Read back what `save_answers` wrote; InputError where the file is damaged."""
-    with reading(path, "Delete it and give the same command again to do this world anew."):
+    """Read what `save_answers` wrote; InputError if the file is damaged."""
+    with reading(path, "Delete it and run the same command again to redo this world."):
         content = without_trailer(path.read_bytes())
         try:
             return _answers(content)
@@ -141,24 +140,24 @@ def calibrate(
     folder: str | Path | None = None,
     progress: bool = True,
 ) -> CalibrationTable:
-    """Ask methods in many worlds how sure they are, and count how often they are right.
+    """Measure how often the intervals of methods contain the truth in many worlds.
 
     Args:
-        worlds: worlds of each family.
-        families: names of families or of their groups, or families; all unless told, with worlds
-            of the model's own prior ("own-prior"), which has methods of its own.
+        worlds: worlds per family.
+        families: families, or names of families or groups of them; all by default, including worlds
+            of the model's own prior ("own-prior"), which have their own methods.
         methods: names of methods, or methods.
         seed: of everything random.
-        shrink: factor on all widths; 0.7, say, is a negative control that must be flagged.
+        shrink: factor on all widths; 0.7, for example, is a negative control that must be flagged.
         jobs: processes; with more than one, families and methods must be importable.
-        folder: where the results of each world are kept, so that a stopped run goes on; a temporary
-            one unless told.
+        folder: where the results of each world are kept, so that a stopped run can resume; a
+            temporary one by default.
         progress: show a progress bar, on a terminal.
     """
     _check(worlds, seed, shrink, jobs)
     chosen, asked = _families(families), find_methods(methods)
     if not asked:
-        raise InputError("no method was named; marginal is the default")
+        raise InputError("no method was named; marginal is the default", code="no-methods")
     with _kept(folder) as kept:
         tasks = [
             Task(family, method, seed, index)
@@ -178,7 +177,7 @@ def gather(
     seed: int,
     shrink: float = 1.0,
 ) -> CalibrationTable:
-    """The table of results that are kept in a folder."""
+    """The table of the results in a folder."""
     rows: list[CoverageRow] = []
     tests: list[UniformityRow] = []
     orders: list[OrderRow] = []
@@ -201,7 +200,7 @@ def gather(
 
 
 def run_tasks(tasks: Sequence[Task], folder: Path, jobs: int, *, progress: bool) -> None:
-    """Do all tasks whose results are not yet kept; tasks of one world together."""
+    """Run all tasks without a result in the folder; tasks of one world together."""
     by_world: dict[tuple[int, str], list[Task]] = {}
     for task in tasks:
         if not task.path(folder / WORLDS).is_file():
@@ -217,10 +216,10 @@ def run_tasks(tasks: Sequence[Task], folder: Path, jobs: int, *, progress: bool)
 
 
 def run_world(tasks: Sequence[Task], folder: Path) -> None:
-    """Make one world, and keep what each method says in it."""
+    """Make one world, and save each method's answers in it."""
     first = tasks[0]
     with warnings.catch_warnings():
-        # what breaks the model is the point of some worlds
+        # some worlds violate the model on purpose
         warnings.simplefilter("ignore", InputWarning)
         make: Callable[..., Any] = make_own_world if first.family == OWN_PRIOR else make_case
         case = make(first.family, first.seed, first.index)
@@ -248,17 +247,17 @@ def _run_apart(
             advance()
     except BrokenProcessPool as error:
         raise MemoryError(
-            "a process of the calibration was ended from outside, often for want of memory; "
-            "run the same command with fewer jobs to go on"
+            "a process of the calibration was killed, often for lack of memory; run the same "
+            "command with fewer jobs to resume"
         ) from error
     finally:
-        # worlds that are under way are finished and kept, the others left for the next run
+        # worlds that have started are finished and saved, the others left for the next run
         pool.shutdown(wait=True, cancel_futures=True)
 
 
 @contextmanager
 def _bar(worlds: int, *, shown: bool) -> Iterator[Callable[[], None]]:
-    """What moves a progress bar by one world; there is a bar on a terminal only."""
+    """A function that advances a progress bar by one world; the bar needs a terminal."""
     if not (shown and worlds and sys.stderr.isatty()):
         yield lambda: None
         return
@@ -271,15 +270,9 @@ def _bar(worlds: int, *, shown: bool) -> Iterator[Callable[[], None]]:
         TimeRemainingColumn,
     )
 
-    with Progress(
-        TextColumn("calibrating"),
-        BarColumn(bar_width=20),
-        MofNCompleteColumn(),
-        TextColumn("worlds, left"),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    ) as bar:
+    columns = (TextColumn("calibrating"), BarColumn(bar_width=20), MofNCompleteColumn())
+    left = (TextColumn("worlds, left"), TimeRemainingColumn())
+    with Progress(*columns, *left, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=worlds)
         yield lambda: bar.advance(task)
 
@@ -302,26 +295,27 @@ def _families(families: Sequence[str | Family] | None) -> tuple[Family, ...]:
     own = (OWN_PRIOR,) if OWN_PRIOR_NAME in names else ()
     chosen = (*named, *own, *(each for each in families if isinstance(each, Family)))
     if not chosen:
-        raise InputError("no family of worlds was named; leave families out to take them all")
+        message = "no family of worlds was named; leave out families to use them all"
+        raise InputError(message, code="no-families")
     return chosen
 
 
 def _methods(family: Family, methods: Sequence[Method]) -> Sequence[Method]:
-    """Who is asked in a family: worlds of the model's own prior have methods of their own."""
+    """Methods that apply to a family: worlds of the model's own prior have their own."""
     return tuple(OWN_METHODS.values()) if family == OWN_PRIOR else methods
 
 
 def _check(worlds: int, seed: int, shrink: float, jobs: int) -> None:
-    """Refuse numbers that make no sense, all together."""
+    """Report all invalid numbers together."""
     problems = [
-        Problem(f"{name} must be {rule}", 1, "argument", (f"{name}={value!r}",))
-        for name, value, rule, good in (
-            ("worlds", worlds, "a whole number above 0", worlds >= 1),
-            ("seed", seed, "a whole number, 0 or above", seed >= 0),
-            ("shrink", shrink, "a number above 0", 0 < shrink < float("inf")),
-            ("jobs", jobs, "a whole number above 0", jobs >= 1),
+        Problem(f"{name} must be {rule}", 1, "argument", (f"{name}={value!r}",), code=code)
+        for name, value, rule, valid, code in (
+            ("worlds", worlds, "a whole number above 0", worlds >= 1, "invalid-whole-number"),
+            ("seed", seed, "a whole number, 0 or above", seed >= 0, "invalid-whole-number"),
+            ("shrink", shrink, "a number above 0", 0 < shrink < float("inf"), "invalid-number"),
+            ("jobs", jobs, "a whole number above 0", jobs >= 1, "invalid-whole-number"),
         )
-        if not good
+        if not valid
     ]
     if problems:
         raise InputError.of("these arguments of calibrate", problems)

@@ -1,4 +1,4 @@
-"""Nominal against actual coverage: one row for a method, family of worlds, quantity and level."""
+"""The table of calibration: coverage, ranks of the truth, and probabilities of ranker orders."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -21,31 +21,30 @@ from epiclick.evaluation.coverage import (
     uniformity,
 )
 
-EDGES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-"""Of the bins of probabilities."""
-
-FEWEST = 50
-"""Pairs that a bin needs to be judged."""
-
+EDGES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)  # of the bins of probabilities
+FEWEST = 50  # pairs that a bin needs to be judged
 DIFFERENCE = "ranker_difference"
+
+RANKED = {**QUANTITIES, **OWN_QUANTITIES}
+"""Quantities whose ranks are tested, and their descriptions."""
 
 
 @dataclass(frozen=True)
 class OrderRow:
-    """Pairs of rankers of which the first is told to be better with a probability within a bin.
+    """Pairs of rankers whose first is predicted to be better with a probability within a bin.
 
     Attributes:
-        method: who told it.
-        family: of the worlds, or what stands for several.
+        method: whose predictions they are.
+        family: of the worlds, or the name of a group.
         well_specified: whether the model's assumptions hold there.
         bin_low: lower edge of the bin.
         bin_high: upper edge.
-        pairs: how many there are.
+        pairs: number of pairs.
         predicted: their mean probability.
         actual: share of them in which the first is better.
         low: lower end of the 99 % interval of that share, from the differences between worlds.
         high: upper end.
-        flagged: whether the mean probability lies outside, where pairs suffice.
+        flagged: whether the mean probability is outside, if there are enough pairs.
     """
 
     method: str
@@ -69,12 +68,8 @@ def order_rows(
     *,
     well_specified: bool,
 ) -> Iterator[OrderRow]:
-    """A row for each bin that has any pairs, given the answers in each world."""
-    found = [
-        (world, each[DIFFERENCE].shrunk(shrink))
-        for world, each in enumerate(answers)
-        if DIFFERENCE in each
-    ]
+    """A row for each bin with pairs, given the answers in each world."""
+    found = _in_worlds(answers, DIFFERENCE, shrink)
     if not found:
         return
     chance = np.concatenate([_chance(given.draws) for _, given in found])
@@ -103,33 +98,29 @@ def order_rows(
 
 
 def _chance(draws: np.ndarray) -> np.ndarray:
-    """(values,) probability of a difference above 0, by (values, draws); ties count half."""
+    """(values,) probability of a difference above 0 by draws (values, draws); ties count half."""
     return (draws > 0).mean(axis=1) + (draws == 0).mean(axis=1) / 2
-
-
-RANKED = {**QUANTITIES, **OWN_QUANTITIES}
-"""What ranks are tested of, in words."""
 
 
 @dataclass(frozen=True)
 class CoverageRow:
-    """How often the intervals of one level held the truth.
+    """How often the intervals of one level contain the truth.
 
     Attributes:
         quantity: what they are intervals of (see `QUANTITIES`).
         family: of the worlds.
         well_specified: whether the model's assumptions hold there.
         nominal: level of the intervals.
-        actual: share of truths they held.
+        actual: share that contain the truth.
         error: its standard error, from the differences between worlds.
         width: their mean width.
         crps: mean continuous ranked probability score of the distributions behind them.
         method: whose they are.
-        low: lower end of the 99 % interval of the actual level.
+        low: lower end of the 99 % interval of the actual coverage.
         high: upper end.
         worlds: number of worlds.
         values: number of values.
-        flagged: whether the nominal level lies outside that interval.
+        flagged: whether the nominal level is outside that interval.
     """
 
     quantity: str
@@ -150,7 +141,7 @@ class CoverageRow:
 
 @dataclass(frozen=True)
 class UniformityRow:
-    """Whether the ranks of the truth, one a world, are uniform among the draws.
+    """Whether the ranks of the truth among the draws, one per world, are uniform.
 
     Attributes:
         quantity: what was ranked (see `RANKED`).
@@ -159,7 +150,7 @@ class UniformityRow:
         method: whose draws they are.
         p_value: of the test.
         ranks: (worlds,) the ranks.
-        draws: number of draws they are ranks among.
+        draws: number of draws that they are ranked among.
         flagged: whether the test rejects, at 1 in 100.
     """
 
@@ -175,15 +166,15 @@ class UniformityRow:
 
 @dataclass(frozen=True)
 class CalibrationTable:
-    """What a run of calibration found.
+    """The results of a calibration run.
 
     Attributes:
         rows: coverage, by method, family, quantity and level.
         uniformity: tests of ranks, by method, family and quantity.
-        worlds: worlds of each family.
+        worlds: worlds per family.
         seed: of the run.
         shrink: factor on all widths; 1 but for a negative control.
-        orders: how often the ranker told to be better is, by method, family and probability.
+        orders: how often the ranker predicted to be better is, by method, family and probability.
     """
 
     rows: tuple[CoverageRow, ...]
@@ -194,7 +185,7 @@ class CalibrationTable:
     orders: tuple[OrderRow, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The table as JSON can hold it; errors unknown from a single world are null."""
+        """The table in JSON types; errors, unknown from a single world, are null."""
         return {
             "table": [
                 {**asdict(row), "error": row.error if np.isfinite(row.error) else None}
@@ -209,7 +200,7 @@ class CalibrationTable:
 
     @property
     def flagged(self) -> tuple[CoverageRow, ...]:
-        """Rows of well-specified worlds whose actual level is not the nominal one."""
+        """Rows of well-specified worlds whose coverage is not the nominal level."""
         return tuple(row for row in self.rows if row.flagged and row.well_specified)
 
     @property
@@ -218,15 +209,12 @@ class CalibrationTable:
         return tuple(test for test in self.uniformity if test.family == OWN_PRIOR.name)
 
     def to_markdown(self) -> str:
-        """Both tables as text."""
+        """All tables as text."""
         return "\n".join(_markdown(self)) + "\n"
 
 
 def coverage_rows(
-    method: str,
-    family: Family,
-    answers: Sequence[Mapping[str, Answers]],
-    shrink: float,
+    method: str, family: Family, answers: Sequence[Mapping[str, Answers]], shrink: float
 ) -> Iterator[CoverageRow]:
     """Rows of one method in one family, given its answers in each world."""
     for quantity, (world, given, kept_world) in _by_quantity(answers, shrink).items():
@@ -255,10 +243,7 @@ def coverage_rows(
 
 
 def uniformity_rows(
-    method: str,
-    family: Family,
-    answers: Sequence[Mapping[str, Answers]],
-    shrink: float,
+    method: str, family: Family, answers: Sequence[Mapping[str, Answers]], shrink: float
 ) -> Iterator[UniformityRow]:
     """Tests of one method in one family, given its answers in each world."""
     for quantity, (world, given, kept_world) in _by_quantity(answers, shrink).items():
@@ -268,28 +253,24 @@ def uniformity_rows(
         ranks = ranks_among(truth[one], given.draws[one], rng)
         found = uniformity(ranks, given.draws.shape[1])
         yield UniformityRow(
+            p_value=found.p_value,
+            flagged=found.flagged,
+            ranks=tuple(ranks.tolist()),
+            draws=found.draws,
+            method=method,
             quantity=quantity,
             family=family.name,
             well_specified=family.well_specified,
-            method=method,
-            p_value=found.p_value,
-            ranks=tuple(ranks.tolist()),
-            draws=found.draws,
-            flagged=found.flagged,
         )
 
 
 def _by_quantity(
     answers: Sequence[Mapping[str, Answers]], shrink: float
 ) -> dict[str, tuple[np.ndarray, Answers, np.ndarray]]:
-    """World of each value, all answers together, and world of each value with draws."""
+    """World of each value, the answers of all worlds, and world of each value with draws."""
     together = {}
     for quantity in RANKED:
-        found = [
-            (world, each[quantity].shrunk(shrink))
-            for world, each in enumerate(answers)
-            if quantity in each
-        ]
+        found = _in_worlds(answers, quantity, shrink)
         if not found:
             continue
         worlds = [world for world, _ in found]
@@ -306,6 +287,17 @@ def _by_quantity(
             np.repeat(worlds, [len(each.draws) for each in parts]),
         )
     return together
+
+
+def _in_worlds(
+    answers: Sequence[Mapping[str, Answers]], quantity: str, shrink: float
+) -> list[tuple[int, Answers]]:
+    """Number of each world with answers on a quantity, and these answers."""
+    return [
+        (world, each[quantity].shrunk(shrink))
+        for world, each in enumerate(answers)
+        if quantity in each
+    ]
 
 
 def _first(world: np.ndarray, kept_world: np.ndarray) -> np.ndarray:
@@ -332,7 +324,7 @@ def _markdown(table: CalibrationTable) -> Iterator[str]:
         )
     if table.orders:
         yield ""
-        yield "Of two rankers, the first is better with some probability: how often is it?"
+        yield "Predicted probability that the first of two rankers is better, and how often it is"
         yield ""
         yield (
             "| method | family | well specified | probability | pairs | mean probability "
@@ -347,7 +339,7 @@ def _markdown(table: CalibrationTable) -> Iterator[str]:
             f"| {'off' if order.flagged else ''} |"
         )
     yield ""
-    yield "Ranks of the truth among draws, one a world: are they uniform?"
+    yield "Ranks of the truth among draws, one per world: are they uniform?"
     yield ""
     yield "| method | family | well specified | quantity | worlds | p-value | |"
     yield "|---|---|---|---|--:|--:|---|"

@@ -140,7 +140,7 @@ def report(
                     command=shlex.join(["epiclick", *sys.argv[1:]]),
                     log_names=tuple(log or ()),
                     later_names=tuple(backtest or ()),
-                    made=date.today().isoformat(),
+                    created=date.today().isoformat(),
                 ),
                 title,
             )
@@ -155,5 +155,5 @@ def report(
 
 def print_opening(found: "Report") -> None:
     """The page in three sentences, as it begins."""
-    for sentence in (found.opening.looked_at, found.opening.sure, found.opening.ship):
+    for sentence in (found.opening.looked_at, found.opening.uncertainty, found.opening.ship):
         print_text(sentence.replace("`", ""))

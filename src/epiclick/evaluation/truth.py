@@ -20,8 +20,8 @@ from epiclick.fitted.state import FittedModel
 from epiclick.fitted.tables import click_table
 from epiclick.simulate.users import USERS, examination_at, examination_table
 from epiclick.simulate.world_files import (
-    MEND,
     RELEVANCE,
+    REMEDY,
     TRUTH,
     position_bias_of,
     read_truth_file,
@@ -98,7 +98,7 @@ def read_truth(folder: str | Path) -> Truth:
     with world_file(folder, truth, RELEVANCE) as path:
         table = pq.read_table(path, columns=["query_id", "doc_id", "relevance"], partitioning=None)
         relevance = table["relevance"].to_numpy().astype(float)
-    with reading(folder / TRUTH, MEND):
+    with reading(folder / TRUTH, REMEDY):
         bias, users = position_bias_of(truth), users_of_world(truth)
     return Truth(bias, table.select(["query_id", "doc_id"]), relevance, users)
 

@@ -1,1 +1,1 @@
-"""Figures for people."""
+"""The report page about a model, and figures of calibration."""

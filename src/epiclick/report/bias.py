@@ -1,4 +1,4 @@
-"""Position bias with its intervals: numbers and section."""
+"""Position bias with its intervals: how often each context is looked at."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -23,20 +23,30 @@ from epiclick.report.markup import (
     section,
     table,
 )
-from epiclick.report.overview import drawn, few_of, labels_of, spoken
+from epiclick.report.overview import context_labels, context_name, most_displayed, shown_of
 from epiclick.report.report_sources import Sources
 
 if TYPE_CHECKING:
     from epiclick.report.page import Report
 
 
+INTERVAL_KINDS = {
+    "robust": "Bars are {level} intervals from the differences between queries; they remain valid "
+    "where clicks vary more than the model allows.",
+    "evidential": "Bars are the {level} intervals that the paper's estimator learns. They are not "
+    "calibrated: their coverage may be far from {level}.",
+    "": "There are no intervals: this model has point estimates of position bias only. The default "
+    "of `epiclick fit` has intervals.",
+}
+
+
 @dataclass(frozen=True)
 class BiasRow:
-    """How much a context is looked at.
+    """How often a context is looked at.
 
     Attributes:
         label: its values.
-        spoken: the same in a sentence.
+        name: as sentences name it.
         mean: probability that an item there is looked at.
         low: lower end of its interval; NaN without one.
         high: upper end.
@@ -44,11 +54,11 @@ class BiasRow:
         relative_low: lower end of its interval; NaN without one.
         relative_high: upper end.
         truth: of a simulated world, relative to the reference; NaN where unknown.
-        is_at_bound: whether the reference's bias keeps it from rising, so that it has no interval.
+        is_at_bound: whether it is at its bound, the reference's bias, so that it has no interval.
     """
 
     label: str
-    spoken: str
+    name: str
     mean: float
     low: float
     high: float
@@ -59,14 +69,14 @@ class BiasRow:
     is_at_bound: bool = field(default=False, kw_only=True)
 
     @property
-    def is_held(self) -> bool:
-        """Whether there is nothing to be sure or unsure of: the reference itself."""
+    def is_reference(self) -> bool:
+        """Whether it is the reference itself, which has no uncertainty."""
         return self.relative_low == self.relative_high == 1
 
     @property
     def has_interval(self) -> bool:
-        """Whether it is known how sure it is."""
-        return not (self.is_held or math.isnan(self.relative_low))
+        """Whether its uncertainty is known."""
+        return not (self.is_reference or math.isnan(self.relative_low))
 
 
 @dataclass(frozen=True)
@@ -75,19 +85,19 @@ class Bias:
 
     Attributes:
         context: what it depends on: "position".
-        reference: the context that others are compared with, in a sentence.
+        reference: name of the context that others are compared with.
         intervals: "robust", "evidential", or "" where there are none.
         level: probability of the intervals.
         is_free: whether the scale is free, so that only relative values are learned.
         rows: of the contexts, the most displayed if there are many.
         contexts: how many there are.
-        fit_ratio: chi-squared by its degrees of freedom; None where unknown.
+        fit_ratio: chi-squared per degree of freedom; None where unknown.
         fit_freedom: these degrees of freedom.
-        words: what the checks found, sentence by sentence.
+        findings: what the checks found, in sentences.
         warnings: what may mislead.
-        model: the click model, in words.
-        history: columns of the contexts where what happened above on a page matters; else "".
-        by_history: the same by these contexts; none where it does not.
+        model: name of the click model.
+        history: columns of its contexts, if it depends on earlier clicks of the page; else "".
+        by_history: rows of these contexts.
     """
 
     context: str
@@ -99,7 +109,7 @@ class Bias:
     contexts: int
     fit_ratio: float | None
     fit_freedom: int
-    words: tuple[str, ...]
+    findings: tuple[str, ...]
     warnings: tuple[str, ...]
     model: str = "position-based model"
     history: str = ""
@@ -107,7 +117,7 @@ class Bias:
 
 
 def bias(sources: Sources) -> Bias:
-    """Ask the model."""
+    """Read it from the model."""
     fitted, checks = sources.fitted, sources.fitted.training.checks
     contexts, index = given_of(fitted)
     reference = int(index[fitted.anchor or 0])
@@ -126,7 +136,7 @@ def bias(sources: Sources) -> Bias:
         by_history = _rows(sources, fitted.contexts, own, fitted.anchor or 0, every, bound)
     return Bias(
         context=", ".join(contexts.column_names),
-        reference=spoken(contexts, reference),
+        reference=context_name(contexts, reference),
         intervals=intervals,
         level=sources.model.level,
         is_free=fitted.anchor is None and not checks.get("given_bias"),
@@ -134,7 +144,7 @@ def bias(sources: Sources) -> Bias:
         contexts=len(contexts),
         fit_ratio=checks.get("chi2_per_df"),
         fit_freedom=int(checks.get("chi2_df") or 0),
-        words=tuple(w for w in checks.get("words", ()) if not w.startswith("Warning: ")),
+        findings=tuple(w for w in checks.get("words", ()) if not w.startswith("Warning: ")),
         warnings=tuple(fitted.training.warnings),
         model=fitted.clicks.title,
         history=", ".join(fitted.contexts.column_names) if by_history else "",
@@ -150,50 +160,40 @@ def _rows(
     displays: Sequence[int] | np.ndarray,
     at_bound: Collection[int],
 ) -> tuple[BiasRow, ...]:
-    """A row for each context of a table, of the most displayed if there are many."""
+    """A row for each context of a table, the most displayed if there are many."""
     names = ("mean", "low", "high", "relative", "relative_low", "relative_high")
     numbers = table[list(names)].to_numpy(float).T  # (6, contexts)
     truth = np.full(len(contexts), np.nan)
     if sources.truth is not None:
         truth = sources.truth.bias_at(contexts)
         truth = truth / truth[reference]
-    labels = labels_of(contexts)
+    labels = context_labels(contexts)
     return tuple(
         BiasRow(
             labels[k],
-            spoken(contexts, k),
+            context_name(contexts, k),
             *(float(values[k]) for values in (*numbers, truth)),
             is_at_bound=k in at_bound,
         )
-        for k in drawn(displays)
+        for k in most_displayed(displays)
     )
 
 
-KINDS = {
-    "robust": "Bars are {level} intervals, from the differences between queries: they hold even "
-    "where clicks vary more than the model allows.",
-    "evidential": "Bars are the {level} intervals that the paper's estimator learns. They are not "
-    "calibrated: nothing makes {level} of them hold.",
-    "": "There are no intervals: this model takes position bias as one number each and cannot "
-    "say how sure it is. The default of `epiclick fit` can.",
-}
-
-
 def bias_section(report: "Report") -> str:
-    """Relative and absolute values, and what the checks say."""
+    """Relative and absolute values, and the results of the checks."""
     found = report.bias
     charts = _chart(found, absolute=False) + _chart(found, absolute=True)
     return section(
         "bias",
         "Which positions get looked at",
         paragraph(
-            "A result can only be clicked by someone who looks at it. Position bias is how often "
-            f"a place is looked at; here it is told against {found.reference}, and relevance is "
-            "what is left of a click rate when it is taken out."
+            "A result can only be clicked by a user who looks at it. Position bias is how often a "
+            f"position is looked at, here compared with {found.reference}; relevance is what "
+            "remains of a click rate once position bias is removed."
         ),
-        paragraph(KINDS[found.intervals].format(level=f"{found.level:.0%}")),
+        paragraph(INTERVAL_KINDS[found.intervals].format(level=f"{found.level:.0%}")),
         f'<div class="charts">{charts}</div>',
-        few_of(len(found.rows), found.contexts),
+        shown_of(len(found.rows), found.contexts),
         _by_history(found),
         _checks(found),
     )
@@ -202,18 +202,18 @@ def bias_section(report: "Report") -> str:
 def _chart(found: Bias, *, absolute: bool) -> str:
     rows = found.rows
     if absolute:
-        title, label = "Absolute: how often a place is looked at", "looked at"
-        aid = f"100% would be always; {found.reference} counts as 100%, so the others are of it."
+        title, label = "Absolute: how often a position is looked at", "looked at"
+        aid = f"100% means always; {found.reference} is set to 100%, the others are relative to it."
         if found.is_free:
             aid = (
-                "100% would be always; the scale of these numbers rests on what was assumed "
-                "beforehand, only the relative ones are learned from clicks."
+                "100% means always; the scale of these numbers comes from the prior, only ratios "
+                "are learned from clicks."
             )
         values = [(row.mean, row.low, row.high) for row in rows]
     else:
-        title, label = f"Relative to {found.reference}", f"of {found.reference}"
+        title, label = f"Relative to {found.reference}", f"share of {found.reference}"
         aid = (
-            "The same item, moved from the place at 100% to another one, gets this share of its "
+            "The same item, moved from the position at 100% to another, gets this share of its "
             "clicks there."
         )
         values = [(row.relative, row.relative_low, row.relative_high) for row in rows]
@@ -226,7 +226,7 @@ def _chart(found: Bias, *, absolute: bool) -> str:
                 "truth",
                 range(len(rows)),
                 truth,
-                [f"{row.spoken}: truly {percent(row.truth)}" for row in rows],
+                [f"{row.name}: true value {percent(row.truth)}" for row in rows],
                 colour="truth",
                 offset=0.18,
             )
@@ -243,18 +243,25 @@ def _chart(found: Bias, *, absolute: bool) -> str:
     numbers = table(
         columns,
         (
-            (row.label, percent(value), "at its bound" if row.is_at_bound else interval(low, high))
+            (row.label, percent(value), _interval(row, low, high))
             for row, (value, low, high) in zip(rows, values, strict=True)
         ),
     )
     return figure(chart, numbers)
 
 
+def _interval(row: BiasRow, low: float, high: float) -> str:
+    if row.is_at_bound:
+        return "at its bound"
+    # with a free scale, the absolute value of the reference has an interval
+    return "reference" if row.is_reference and low == high else interval(low, high)
+
+
 def _values(found: Bias, values: list[tuple[float, float, float]]) -> Layer:
     """The model's values with their intervals."""
     texts = []
     for row, (value, low, high) in zip(found.rows, values, strict=True):
-        text = f"{row.spoken}: {percent(value)}"
+        text = f"{row.name}: {percent(value)}"
         if not math.isnan(low) and low < high:
             text += f"\n{found.level:.0%} interval {interval(low, high)}"
         if row.is_at_bound:
@@ -272,7 +279,7 @@ def _values(found: Bias, values: list[tuple[float, float, float]]) -> Layer:
 
 
 def _by_history(found: Bias) -> str:
-    """All contexts, where what happened above on a page matters."""
+    """All contexts, where earlier clicks on the page matter."""
     if not found.by_history:
         return ""
     columns = [found.history, "looked at", f"{found.level:.0%} interval"]
@@ -281,29 +288,29 @@ def _by_history(found: Bias) -> str:
         (
             row.label,
             percent(row.relative),
-            "at its bound" if row.is_at_bound else interval(row.relative_low, row.relative_high),
+            _interval(row, row.relative_low, row.relative_high),
             *((percent(row.truth),) if has_truth else ()),
         )
         for row in found.by_history
     )
-    words = paragraph(
-        f"By this {found.model}, how much a place is looked at depends on what was clicked above "
-        "it (0: nothing yet). The charts average over the pages of the log; here is each case."
+    intro = paragraph(
+        f"In this {found.model}, how often a position is looked at depends on the clicks above it "
+        "(0: none yet). The charts average over the pages of the log; the table lists every case."
     )
-    return words + folded(
+    return intro + folded(
         f"Looked at, by {found.history}",
         table((*columns, *(("truth",) if has_truth else ())), rows),
     )
 
 
 def _checks(found: Bias) -> str:
-    """What the checks of data and fit say, in words."""
+    """Warnings, and the results of the checks of data and fit."""
     ratio = found.fit_ratio
-    fit = "Too few items were shown often enough to check whether clicks vary as the model says."
+    fit = "Too few items were shown often enough to check whether clicks are overdispersed."
     if ratio is not None:
         fit = (
-            f"Fit check: clicks vary {ratio:.2f} times as much as a {found.model} says; 1 "
-            "is a perfect fit, above 1.5 it is poor."
+            f"Fit check: clicks vary {ratio:.2f} times as much as a {found.model} predicts; 1 is a "
+            "perfect fit, above 1.5 the fit is poor."
         )
     warned = "".join(f"<p><b>Warning:</b> {escape(each)}.</p>" for each in found.warnings)
-    return warned + folded("What the checks of data and fit say", bullets((fit, *found.words)))
+    return warned + folded("Checks of data and fit", bullets((fit, *found.findings)))

@@ -1,4 +1,4 @@
-"""A figure of calibration: nominal against actual coverage, and histograms of ranks."""
+"""Figures of calibration: nominal against actual coverage, and histograms of ranks."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,13 +38,13 @@ def draw_calibration(table: CalibrationTable, method: str, path: str | Path) -> 
     axes[0, 0].set_ylabel("actual coverage")
     axes[1, 0].set_ylabel("ranks of the truth, against uniform")
     shrunk = "" if table.shrink == 1 else f", widths x {table.shrink:g}"
-    figure.suptitle(f"{method}: {table.worlds} worlds a family{shrunk}", fontsize=11)
+    figure.suptitle(f"{method}: {table.worlds} worlds per family{shrunk}", fontsize=11)
     with written_aside(path) as aside:
         figure.savefig(aside, format="png", dpi=150)
 
 
 def draw_own_prior(table: CalibrationTable, path: str | Path) -> None:
-    """Write the figure of ranks in worlds of the model's own prior as PNG, a row for a method."""
+    """Write the figure of ranks in worlds of the model's own prior as PNG, a row per method."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -59,8 +59,8 @@ def draw_own_prior(table: CalibrationTable, path: str | Path) -> None:
             own = [test for test in tests if (test.method, test.quantity) == (method, quantity)]
             _ranks(place, own)
             place.set_xlabel("")
-            words = "".join(f", p = {test.p_value:.3f}" for test in own)
-            place.set_title(quantity.replace("_", " ") + words, fontsize=8)
+            p_value = "".join(f", p = {test.p_value:.3f}" for test in own)
+            place.set_title(quantity.replace("_", " ") + p_value, fontsize=8)
     shrunk = "" if table.shrink == 1 else f", widths x {table.shrink:g}"
     figure.suptitle(f"ranks of the truth in {table.worlds} worlds of the model's prior{shrunk}")
     with written_aside(path) as aside:
@@ -68,7 +68,7 @@ def draw_own_prior(table: CalibrationTable, path: str | Path) -> None:
 
 
 def _coverage(axes: "Axes", rows: Sequence[CoverageRow]) -> None:
-    """Families as points with their 99 % intervals, spread around each nominal level."""
+    """Families as points with 99 % intervals, spread around each nominal level."""
     for nominal in LEVELS:
         own = [row for row in rows if row.nominal == nominal]
         places = nominal + SPREAD * ((np.arange(len(own)) + 0.5) / max(1, len(own)) - 0.5)

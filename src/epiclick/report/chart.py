@@ -1,16 +1,16 @@
-"""What a chart shows, as the page's own script draws it: axes, layers of marks, a reading aid."""
+"""The specification of a chart, which the page's script draws: axes, layers, a reading aid."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 Number = float | int | None
 Format = Literal["number", "percent", "signed", "count"]
 Kind = Literal["points", "line", "bars", "cells", "rule"]
 Colour = Literal["c0", "c1", "c2", "c3", "c4", "truth"]
 
-DIGITS = 6  # that are kept of a number; a screen shows fewer
+DIGITS = 6  # significant digits of a number; a screen shows fewer
 
 
 @dataclass(frozen=True)
@@ -19,10 +19,10 @@ class Axis:
 
     Attributes:
         label: what is along it.
-        format: how its numbers are told.
-        names: of the values 0, 1, ... where they are no numbers.
-        low: its lower end; None lets the values decide.
-        high: its upper end, likewise.
+        format: how its numbers are formatted.
+        names: of the values 0, 1, ... of a categorical axis.
+        low: its lower end; None to take it from the values.
+        high: its upper end; the same.
     """
 
     label: str
@@ -42,16 +42,16 @@ class Layer:
 
     Attributes:
         kind: "points" (with an interval where low and high are given), "line", "bars" from 0 on,
-            "cells" of a map (`low` is how many there are), or "rule", a dashed line between two
-            points, where None is the axis' end.
+            "cells" of a map (`low` is the count in each), or "rule", a dashed line between two
+            points, where None is the end of the axis.
         name: for the legend.
-        x: places along the first axis.
+        x: values along the first axis.
         y: along the second.
-        text: what is told of each when it is pointed at.
+        text: tooltip of each mark.
         low: lower ends of intervals.
         high: upper ends.
-        colour: by the style sheet's name.
-        offset: along an axis of names, so that layers stand side by side.
+        colour: its name in the style sheet.
+        offset: along a categorical axis, so that layers are side by side.
         size: width of bars and cells.
     """
 
@@ -67,9 +67,40 @@ class Layer:
     size: float = 0.6
 
     def to_dict(self) -> dict[str, Any]:
-        """As the script reads it, which knows no NaN."""
-        numbers = {name: plain(getattr(self, name)) for name in ("x", "y", "low", "high")}
+        """As the script reads it, with null for NaN."""
+        numbers = {
+            name: list(map(short, getattr(self, name))) for name in ("x", "y", "low", "high")
+        }
         return {**vars(self), **numbers, "text": list(self.text)}
+
+
+class HasInterval(Protocol):
+    """A row with an interval."""
+
+    @property
+    def low(self) -> float:
+        """Its lower end."""
+        ...
+
+    @property
+    def high(self) -> float:
+        """Its upper end."""
+        ...
+
+
+def with_intervals(
+    name: str,
+    x: Sequence[Number],
+    y: Sequence[Number],
+    text: Sequence[str],
+    rows: Sequence[HasInterval],
+    *,
+    colour: Colour = "c0",
+    offset: float = 0.0,
+) -> Layer:
+    """Points with the intervals of some rows."""
+    low, high = [row.low for row in rows], [row.high for row in rows]
+    return Layer("points", name, x, y, text, low, high, colour, offset)
 
 
 @dataclass(frozen=True)
@@ -79,10 +110,10 @@ class Chart:
     Attributes:
         key: its name within the page.
         title: what it shows.
-        aid: one sentence that says how to read it.
+        aid: one sentence on how to read it.
         x: first axis.
-        y: second axis; one with names stands chart on its side.
-        layers: drawn one over the other.
+        y: second axis; a categorical one turns the chart on its side.
+        layers: drawn in this order.
     """
 
     key: str
@@ -102,13 +133,8 @@ class Chart:
         }
 
 
-def plain(values: Iterable[Number]) -> list[Number]:
-    """Numbers for JSON: few digits, and null for what is not finite."""
-    return [short(value) for value in values]
-
-
 def short(value: Number) -> Number:
-    """A number with few digits; None where it is not finite."""
+    """A number for JSON: few digits, None where it is not finite."""
     if value is None or isinstance(value, int):
         return value
     return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None

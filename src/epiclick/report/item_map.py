@@ -1,4 +1,4 @@
-"""Relevance: a map of all items, and a table of those worth a look."""
+"""Relevance: a map of all items, and a table of those worth looking at."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,24 +12,31 @@ from epiclick.evaluation.item_chunks import Judged, item_chunks
 from epiclick.evaluation.truth import CoverageCount, ItemCoverage
 from epiclick.report.chart import Axis, Chart, Layer, short
 from epiclick.report.markup import Absent, data, figure, missing, number, paragraph, section
-from epiclick.report.report_sources import Sources
+from epiclick.report.report_sources import NO_FEATURES, Sources
 
 if TYPE_CHECKING:
     from epiclick.report.page import Report
 
 MOST_ROWS = 2_000
-"""Items in the page."""
+"""Items in the table."""
 
 MOST_OF_A_KIND = 800
-"""The most uncertain among them, and the most underrated; others are drawn at random."""
+"""The most uncertain of them, and the most underrated; the others are drawn at random."""
 
 MOST_TEXT = 120  # characters of an id that are shown
 CELLS = 40  # of relevance and of the width of its interval, from 0 to 1
 
 
+COLUMNS = ("query", "item", "relevance", "low", "high", "width", "shown", "clicked", "underrated")
+FORMATS = ("text", "text", *["fixed"] * 4, "count", "count", "fixed")
+WIDTH, UNDERRATED = COLUMNS.index("width"), COLUMNS.index("underrated")
+FALLBACK = 25  # rows in the HTML itself, for when no script runs
+MOST_DOTS = 400  # single items on the map
+
+
 @dataclass(frozen=True)
 class ItemRow:
-    """What is known of an item.
+    """What is known about an item.
 
     Attributes:
         query: its query.
@@ -38,7 +45,7 @@ class ItemRow:
         low: lower end of its interval; NaN without one.
         high: upper end.
         displays: how often it was shown; None without a log.
-        clicks: how often it was clicked; None likewise.
+        clicks: how often it was clicked; None without a log.
     """
 
     query: str
@@ -51,32 +58,32 @@ class ItemRow:
 
     @property
     def width(self) -> float:
-        """Of the interval."""
+        """Width of the interval."""
         return self.high - self.low
 
     @property
     def underrated(self) -> float | None:
-        """How far its relevance surely lies above its click rate; None without a log."""
+        """Lower end of its relevance minus its click rate; None without a log."""
         if not self.displays or self.clicks is None:
             return None
-        sure = self.mean if np.isnan(self.low) else self.low
-        return sure - self.clicks / self.displays
+        least = self.mean if np.isnan(self.low) else self.low
+        return least - self.clicks / self.displays
 
 
 @dataclass(frozen=True, eq=False)
 class ItemSample:
-    """Items.
+    """The items on the page.
 
     Attributes:
-        by: what they are judged by, in words.
-        total: how many there are.
-        rows: those that are shown.
-        uncertain: how many of the rows are the most uncertain of all.
-        underrated: how many are the most underrated of all.
-        has_intervals: whether the model says how sure it is.
+        by: what relevance is estimated from.
+        total: number of all items.
+        rows: those in the table.
+        uncertain: how many rows were chosen as the most uncertain of all.
+        underrated: how many were chosen as the most underrated of all.
+        has_intervals: whether the model reports its uncertainty.
         has_clicks: whether displays and clicks are known.
         cells: (CELLS, CELLS) number of all items by relevance and width of its interval.
-        coverage: of the truth, where that is known.
+        coverage: of the intervals, where the truth is known.
     """
 
     by: str
@@ -90,40 +97,14 @@ class ItemSample:
     coverage: ItemCoverage | None
 
 
-class Best:
-    """The rows of the highest scores that have passed by."""
-
-    def __init__(self, most: int) -> None:
-        """Keep that many."""
-        self.most = most
-        self.score = np.empty(0)
-        self.number = np.empty(0, np.int64)
-        self.rows: list[ItemRow] = []
-
-    def add(self, score: np.ndarray, first: int, part: Judged) -> None:
-        """Take in scores (items,) of items numbered from `first`; NaN is never kept."""
-        own = np.flatnonzero(~np.isnan(score))
-        own = own[np.argsort(-score[own], kind="stable")[: self.most]]
-        joined = np.concatenate([self.score, score[own]])
-        keep = np.argsort(-joined, kind="stable")[: self.most]
-        fresh = own[keep[keep >= len(self.score)] - len(self.score)]
-        rows = dict(zip(fresh.tolist(), _rows(part, fresh), strict=True))
-        numbers = np.concatenate([self.number, first + own])
-        before = len(self.score)
-        self.rows = [
-            self.rows[i] if i < before else rows[int(own[i - before])] for i in keep.tolist()
-        ]
-        self.score, self.number = joined[keep], numbers[keep]
-
-
 def item_sample(sources: Sources) -> ItemSample | Absent:
-    """Let all items pass by; keep the most uncertain, the most underrated and some others."""
-    by = _judged_by(sources)
+    """Go through all items; keep the most uncertain, the most underrated and some at random."""
+    by = _estimated_from(sources)
     if isinstance(by, Absent):
         return by
     rng = np.random.default_rng(0)
-    uncertain, underrated = Best(MOST_OF_A_KIND), Best(MOST_OF_A_KIND)
-    others = Best(MOST_ROWS)
+    uncertain, underrated = TopItems(MOST_OF_A_KIND), TopItems(MOST_OF_A_KIND)
+    others = TopItems(MOST_ROWS)
     cells, total = np.zeros((CELLS, CELLS), np.int64), 0
     coverage = CoverageCount.of(sources.fitted, sources.truth)
     has_intervals = has_clicks = False
@@ -133,8 +114,8 @@ def item_sample(sources: Sources) -> ItemSample | Absent:
         uncertain.add(width, total, part)
         if part.displays is not None and part.clicks is not None:
             has_clicks = True
-            sure = np.where(np.isnan(part.low), part.mean, part.low)
-            underrated.add(sure - part.clicks / part.displays, total, part)
+            least = np.where(np.isnan(part.low), part.mean, part.low)
+            underrated.add(least - part.clicks / part.displays, total, part)
         others.add(rng.random(len(part.mean)), total, part)
         if not np.isnan(width).all():
             has_intervals = True
@@ -143,8 +124,8 @@ def item_sample(sources: Sources) -> ItemSample | Absent:
             coverage.add(part)
         total += len(part.mean)
     chosen: dict[int, ItemRow] = {}
-    for best in (uncertain, underrated, others):
-        for row_number, row in zip(best.number.tolist(), best.rows, strict=True):
+    for top in (uncertain, underrated, others):
+        for row_number, row in zip(top.number.tolist(), top.rows, strict=True):
             if len(chosen) < MOST_ROWS:
                 chosen.setdefault(row_number, row)
     return ItemSample(
@@ -158,6 +139,32 @@ def item_sample(sources: Sources) -> ItemSample | Absent:
         cells=cells,
         coverage=None if coverage is None else coverage.found(),
     )
+
+
+class TopItems:
+    """The items with the highest scores of a stream."""
+
+    def __init__(self, most: int) -> None:
+        """Keep at most this many."""
+        self.most = most
+        self.score = np.empty(0)
+        self.number = np.empty(0, np.int64)
+        self.rows: list[ItemRow] = []
+
+    def add(self, score: np.ndarray, first: int, part: Judged) -> None:
+        """Add items of scores (items,), numbered from `first`; NaN is never kept."""
+        own = np.flatnonzero(~np.isnan(score))
+        own = own[np.argsort(-score[own], kind="stable")[: self.most]]
+        joined = np.concatenate([self.score, score[own]])
+        keep = np.argsort(-joined, kind="stable")[: self.most]
+        fresh = own[keep[keep >= len(self.score)] - len(self.score)]
+        rows = dict(zip(fresh.tolist(), _rows(part, fresh), strict=True))
+        numbers = np.concatenate([self.number, first + own])
+        before = len(self.score)
+        self.rows = [
+            self.rows[i] if i < before else rows[int(own[i - before])] for i in keep.tolist()
+        ]
+        self.score, self.number = joined[keep], numbers[keep]
 
 
 def _histogram(mean: np.ndarray, width: np.ndarray) -> np.ndarray:
@@ -181,89 +188,74 @@ def _rows(part: Judged, index: np.ndarray) -> Iterator[ItemRow]:
         )
 
 
-def _judged_by(sources: Sources) -> str | Absent:
-    """By what items are judged, in words; or what is missing."""
+def _estimated_from(sources: Sources) -> str | Absent:
+    """What relevance is estimated from; or what is missing."""
     fitted = sources.fitted
     if not sources.can_judge:
-        return Absent(
-            "The model judges items by their features, and these were not given.",
-            "--features features.parquet",
-        )
+        return NO_FEATURES
     if sources.log is not None:
         if not fitted.relevance_head.learns_from_clicks:
-            return "their features; a pointwise model does not learn from an item's own clicks"
-        return "their own clicks" + (" and their features" if fitted.features is not None else "")
-    return "their features alone" if fitted.features is not None else "their own clicks"
+            return "its features (a pointwise model does not use an item's own clicks)"
+        return "its own clicks" + (" and its features" if fitted.features is not None else "")
+    return "its features alone" if fitted.features is not None else "its own clicks"
 
 
 def short_id(value: object) -> str:
-    """An id as text, its end cut off where it is very long."""
+    """An id as text, cut off where it is very long."""
     text = str(value)
     return text if len(text) <= MOST_TEXT else text[: MOST_TEXT - 1] + "…"
 
 
-COLUMNS = ("query", "item", "relevance", "low", "high", "width", "shown", "clicked", "underrated")
-FORMATS = ("text", "text", *["fixed"] * 4, "count", "count", "fixed")
-WIDTH, UNDERRATED = COLUMNS.index("width"), COLUMNS.index("underrated")
-FALLBACK = 25  # rows that stand in the page itself, for when no script runs
-MOST_DOTS = 400
-
-
 def items_section(report: "Report") -> str:
     """Map and table."""
-    found = report.items
-    title = "How relevant each item is"
+    found, title = report.items, "How relevant each item is"
     if isinstance(found, Absent):
         return section("relevance", title, missing(found))
-    meaning = f"the probability of a click if the item were shown at {report.bias.reference}"
+    meaning = f"the probability of a click on an item shown at {report.bias.reference}"
     if report.bias.is_free:
-        meaning = "how much an item attracts clicks, on a scale of its own"
+        meaning = "how much an item attracts clicks, on an arbitrary scale"
     parts = [
-        paragraph(f"Relevance is {meaning}. Items are judged by {found.by}."),
+        paragraph(f"Relevance is {meaning}, estimated from {found.by}."),
         _map(found, report.bias.level) if found.has_intervals else missing(_no_intervals()),
     ]
     if not found.has_clicks:
-        parts.append(
-            missing(
-                Absent("Which items are underrated cannot be told without their clicks.", "LOG")
-            )
-        )
+        parts.append(missing(Absent("Finding underrated items needs their clicks.", "LOG")))
     return section("relevance", title, *parts, _table(found))
 
 
 def _no_intervals() -> Absent:
     return Absent(
-        "This model has one number for the relevance of an item and cannot say how sure it is, so "
-        "there is no map of uncertainty. The default of `epiclick fit` can."
+        "This model has point estimates of relevance only, so there is no map of uncertainty. The "
+        "default of `epiclick fit` has intervals."
     )
 
 
 def _map(found: ItemSample, level: float) -> str:
-    """All items in cells, some as dots."""
+    """All items counted in cells, some as dots."""
     column, row = np.nonzero(found.cells)
-    many = found.cells[column, row].tolist()
+    counts = found.cells[column, row].tolist()
     size = 1 / CELLS
-    # the extreme ones come first, and those drawn at random last
+    # the rows begin with the extreme items and end with those drawn at random
     dots = found.rows[-MOST_DOTS:]
     which = f"{len(dots):,} items drawn at random"
     if len(found.rows) == found.total:
         dots = found.rows[:: max(len(found.rows) // MOST_DOTS, 1)]
-        which = f"{len(dots):,} of them"
+        which = f"{len(dots):,} single items"
     chart = Chart(
         "map",
-        "Relevance, and how sure it is",
-        "Every item is in this map: right is more relevant, high up is less sure (a wider "
-        f"{level:.0%} interval); dots are single items to point at.",
+        "Relevance and its uncertainty",
+        "Every item is in this map: further right is more relevant, higher up is more uncertain (a "
+        f"wider {level:.0%} interval); point at a dot to see a single item.",
         Axis("expected relevance", "number", low=0, high=1),
-        Axis("width of its interval", "number", low=0, high=1),
+        Axis("width of the interval", "number", low=0, high=1),
         (
             Layer(
                 "cells",
                 f"all {found.total:,} items, darker where there are more",
                 ((column + 0.5) * size).tolist(),
                 ((row + 0.5) * size).tolist(),
-                [f"{each:,} {'item' if each == 1 else 'items'} here" for each in many],
-                low=many,
+                [f"{each:,} {'item' if each == 1 else 'items'} here" for each in counts],
+                low=counts,
                 size=size,
             ),
             Layer(
@@ -271,7 +263,7 @@ def _map(found: ItemSample, level: float) -> str:
                 which,
                 [item.mean for item in dots],
                 [item.width for item in dots],
-                [_told(item) for item in dots],
+                [_tooltip(item) for item in dots],
                 colour="c1",
             ),
         ),
@@ -279,7 +271,7 @@ def _map(found: ItemSample, level: float) -> str:
     return figure(chart)
 
 
-def _told(item: ItemRow) -> str:
+def _tooltip(item: ItemRow) -> str:
     text = f"query {item.query}, item {item.doc}\nrelevance {number(item.mean)} " + (
         f"({number(item.low)} to {number(item.high)})"
     )
@@ -289,11 +281,11 @@ def _told(item: ItemRow) -> str:
 
 
 def _table(found: ItemSample) -> str:
-    """The table: its first rows as HTML, all as data for the script."""
+    """The table: its first rows as HTML, all rows as data for the script."""
     first = UNDERRATED if found.has_clicks else WIDTH if found.has_intervals else 2
     rows = [_values(item) for item in found.rows]
     rows.sort(key=lambda row: -_order(row[first]))
-    shown = [i for i in range(len(COLUMNS)) if _is_known(found, i)]
+    shown = [i for i in range(len(COLUMNS)) if _has_column(found, i)]
     rows = [[row[i] for i in shown] for row in rows]
     formats = [FORMATS[i] for i in shown]
     head = "".join(
@@ -304,49 +296,45 @@ def _table(found: ItemSample) -> str:
     body = "".join("<tr>" + "".join(map(_cell, row, formats)) + "</tr>" for row in rows[:FALLBACK])
     orders = {"Most underrated first": UNDERRATED, "Most uncertain first": WIDTH}
     buttons = "".join(
-        f'<button type="button" data-order="{shown.index(i)}">{words}</button>'
-        for words, i in orders.items()
+        f'<button type="button" data-order="{shown.index(i)}">{label}</button>'
+        for label, i in orders.items()
         if i in shown
     )
     return (
-        f"{paragraph(_which(found))}"
+        f"{paragraph(_table_intro(found))}"
         '<div class="items" data-items="items"><div class="controls" hidden>'
         '<input type="search" placeholder="Search queries and items" '
         f'aria-label="Search queries and items">{buttons}</div>'
         f'<div class="wide"><table><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
-        '<div class="pager"><button type="button">Back</button>'
+        '<div class="pager"><button type="button">Previous</button>'
         '<span class="count" role="status"></span>'
-        '<button type="button">On</button></div></div>'
+        '<button type="button">Next</button></div></div>'
         + data("items", {"formats": formats, "first": shown.index(first), "rows": rows})
     )
 
 
-def _which(found: ItemSample) -> str:
-    """Which items the table holds, and what its last columns mean."""
-    if len(found.rows) == found.total:
-        words = f"All {found.total:,} items."
-    else:
+def _table_intro(found: ItemSample) -> str:
+    """Which items are in the table, and what its last column means."""
+    intro = f"All {found.total:,} items."
+    if len(found.rows) < found.total:
         chosen = [
             f"the {count:,} most {name}"
             for name, count in (("uncertain", found.uncertain), ("underrated", found.underrated))
             if count
         ]
-        words = (
-            f"A sample: {len(found.rows):,} of {found.total:,} items. "
-            f"{' and '.join(chosen)}{', and ' if chosen else ''}others drawn at random."
-        )
-        words = words.replace("items. the", "items: the").replace("items. others", "items: others")
+        kinds = ", ".join([*chosen, "others drawn at random"])
+        intro = f"A sample of {len(found.rows):,} of {found.total:,} items: {kinds}."
     if found.has_clicks:
-        sure = "the lower end of its relevance" if found.has_intervals else "its relevance"
-        words += (
-            f" Underrated is how far {sure} lies above the click rate it got where it was shown: "
-            "it deserves a better place than it had."
+        least = "the lower end of an item's relevance" if found.has_intervals else "its relevance"
+        intro += (
+            f" Underrated is how far {least} is above its observed click rate: the higher, the "
+            "more the item deserves a better position than it had."
         )
-    return words
+    return intro
 
 
-def _is_known(found: ItemSample, column: int) -> bool:
+def _has_column(found: ItemSample, column: int) -> bool:
     if COLUMNS[column] in ("low", "high", "width"):
         return found.has_intervals
     return found.has_clicks or COLUMNS[column] not in ("shown", "clicked", "underrated")
@@ -359,12 +347,12 @@ def _values(item: ItemRow) -> list[str | float | int | None]:
 
 
 def _order(value: str | float | int | None) -> float:
-    """A value to sort by; what is not known comes last."""
+    """A value to sort by; unknown values come last."""
     return value if isinstance(value, float | int) else float("-inf")
 
 
-def _cell(value: str | float | int | None, shown_as: str) -> str:
-    if shown_as == "text":
+def _cell(value: str | float | int | None, kind: str) -> str:
+    if kind == "text":
         return f'<td class="id">{escape(str(value))}</td>'
-    text = "–" if value is None else f"{value:,}" if shown_as == "count" else f"{value:.3f}"
+    text = "–" if value is None else f"{value:,}" if kind == "count" else f"{value:.3f}"
     return f'<td class="number">{text}</td>'

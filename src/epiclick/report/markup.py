@@ -1,4 +1,4 @@
-"""Pieces of HTML. All text that goes in is escaped here."""
+"""Building blocks of HTML; all text is escaped here."""
 
 import json
 import math
@@ -38,7 +38,7 @@ figure img { width: 100%; height: auto; background: #ffffff; border-radius: 8px;
 figcaption { color: var(--soft); font-size: 0.9rem; }
 @media print { details { break-inside: avoid; } }
 """.strip()
-"""The style sheet of pages, in the light and in the dark."""
+"""The style sheet of pages, for light and dark mode."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,11 @@ class Absent:
     """A part of the page that is missing.
 
     Attributes:
-        words: why, as a sentence.
-        remedy: what to add to the command, as it is typed; empty where nothing would help.
+        reason: why, in sentences.
+        remedy: what to add to the command, as typed; empty where nothing would help.
     """
 
-    words: str
+    reason: str
     remedy: str = ""
 
 
@@ -60,7 +60,7 @@ def section(key: str, title: str, *parts: str) -> str:
 
 
 def prose(text: str) -> str:
-    """Plain text; what stands between `backticks` is to be typed."""
+    """Plain text as HTML; `backticks` mark code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
@@ -71,9 +71,9 @@ def paragraph(text: str, name: str = "") -> str:
 
 
 def missing(absent: Absent) -> str:
-    """What is not there, and what adds it."""
+    """Why a part is missing, and what adds it."""
     remedy = f" Add <code>{escape(absent.remedy)}</code>." if absent.remedy else ""
-    return f'<p class="missing">{prose(absent.words)}{remedy}</p>'
+    return f'<p class="missing">{prose(absent.reason)}{remedy}</p>'
 
 
 def bullets(texts: Iterable[str]) -> str:
@@ -82,12 +82,12 @@ def bullets(texts: Iterable[str]) -> str:
 
 
 def folded(title: str, *parts: str) -> str:
-    """Something that opens when its title is clicked."""
+    """Parts that are hidden until the title is clicked."""
     return f"<details><summary>{escape(title)}</summary>{''.join(parts)}</details>"
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, texts: int = 1) -> str:
-    """A table; all but the first `texts` columns are numbers, on the right."""
+    """A table; all but the first `texts` columns are numbers, aligned right."""
 
     def cells(tag: str, row: Sequence[object]) -> str:
         names = ["" if i < texts else ' class="number"' for i in range(len(row))]
@@ -105,7 +105,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, texts: in
 
 
 def figure(chart: Chart, numbers: str = "") -> str:
-    """A chart with its legend and its reading aid; the numbers themselves are folded below."""
+    """A chart with its legend, its reading aid and, folded, its numbers."""
     key, named = f"chart-{chart.key}", [layer for layer in chart.layers if layer.name]
     legend = "".join(
         f'<li class="{layer.kind} {layer.colour}"><i></i>{escape(layer.name)}</li>'
@@ -116,14 +116,14 @@ def figure(chart: Chart, numbers: str = "") -> str:
         f'<div class="plot" data-chart="{key}"></div>'
         + (f'<ul class="legend">{legend}</ul>' if len(named) > 1 else "")
         + f"<figcaption>{escape(chart.aid)}</figcaption>"
-        + (folded("The numbers", numbers) if numbers else "")
+        + (folded("Show the numbers", numbers) if numbers else "")
         + data(key, chart.to_dict())
         + "</figure>"
     )
 
 
 def data(key: str, value: Any) -> str:
-    """Data for the page's script; no text in it can end the element or begin another."""
+    """Data for the page's script, escaped so that no text can close the element."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for sign, code in {"&": "\\u0026", "<": "\\u003c", ">": "\\u003e"}.items():
         text = text.replace(sign, code)
@@ -131,7 +131,7 @@ def data(key: str, value: Any) -> str:
 
 
 def percent(share: float | None, digits: int = 1) -> str:
-    """A share of 100."""
+    """A share as a percentage, a dash where it is not known."""
     return "–" if share is None or math.isnan(share) else f"{share:.{digits}%}"
 
 

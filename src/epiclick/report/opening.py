@@ -1,4 +1,4 @@
-"""The opening of the page: three sentences, a box of caveats, the way to the rest."""
+"""The first screen of the page: three sentences, the caveats, links to the sections."""
 
 from dataclasses import dataclass
 from html import escape
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from epiclick.comparison.verdict import Check, Difference
 from epiclick.report.bias import Bias, BiasRow
-from epiclick.report.caveats import Doubt
+from epiclick.report.caveats import Caveat
 from epiclick.report.markup import Absent, folded, prose
 from epiclick.report.quality import Quality
 from epiclick.report.rankers import Rankers, ShipState
@@ -16,12 +16,26 @@ if TYPE_CHECKING:
 
 AGREEMENT = {
     "inside": "agreed with",
-    "just outside": "lay just outside the interval of",
+    "just outside": "were just outside the interval of",
     "far outside": "differed from",
 }
-"""Observed clicks and those predicted, by the grade of a backtest."""
+"""Observed clicks compared with those predicted, by the grade of a backtest."""
 
 MOST_NAMED = 5  # contexts in the first sentence
+
+LINKS = {
+    "data": "Data",
+    "bias": "Position bias",
+    "fit": "Fit",
+    "calibration": "Calibration",
+    "relevance": "Relevance",
+    "rankers": "Rankers",
+    "training": "Training",
+    "reproduce": "Reproduce",
+}
+
+FOLDED_CAVEATS = {"open": "could not be ruled out", "clear": "ruled out"}
+"""Caveats that are folded, by their state."""
 
 
 @dataclass(frozen=True)
@@ -30,89 +44,103 @@ class Opening:
 
     Attributes:
         looked_at: which positions get looked at.
-        sure: how sure that is.
+        uncertainty: the uncertainty of that, and whether a caveat applies.
         ship: which ranker to ship.
         ship_state: whether one can be shipped now; "open" where that is undecided.
     """
 
     looked_at: str
-    sure: str
+    uncertainty: str
     ship: str
     ship_state: ShipState = "open"
 
 
 def opening(
-    bias: Bias, quality: Quality | Absent, rankers: Rankers | Absent, doubts: tuple[Doubt, ...]
+    bias: Bias, quality: Quality | Absent, rankers: Rankers | Absent, caveats: tuple[Caveat, ...]
 ) -> Opening:
-    """Say it."""
+    """Summarise the sections in three sentences."""
     state = "open" if isinstance(rankers, Absent) else rankers.state
-    return Opening(_looked_at(bias), _sure(bias, quality, doubts), _ship(rankers), state)
+    return Opening(_looked_at(bias), _uncertainty(bias, quality, caveats), _ship(rankers), state)
+
+
+def opening_section(report: "Report") -> str:
+    """The first screen."""
+    found = report.opening
+    sentences = {
+        "What gets looked at": found.looked_at,
+        "How certain this is": found.uncertainty,
+        "What to ship": found.ship,
+    }
+    items = "".join(
+        f"<li{_ship_class(report) if text is found.ship else ''}><b>{name}</b>{prose(text)}</li>"
+        for name, text in sentences.items()
+    )
+    links = "".join(f'<a href="#{key}">{name}</a>' for key, name in LINKS.items())
+    return (
+        f'<ul class="opening">{items}</ul>{_caveat_box(report.caveats)}'
+        f'<nav aria-label="Sections">{links}</nav>'
+    )
 
 
 def _looked_at(bias: Bias) -> str:
-    others = [row for row in bias.rows if row.spoken != bias.reference]
+    others = [row for row in bias.rows if row.name != bias.reference]
     if not others:
-        return f"All that was shown stood at {bias.reference}, so there is nothing to compare."
-    told = _spread_out(others)
+        return f"All items were shown at {bias.reference}, so there are no positions to compare."
+    chosen = _spread_out(others)
     named = [
-        f"{'at least ' if row.is_at_bound else ''}{_times(row.relative)} at {row.spoken}"
-        for row in told
+        f"{'at least ' if row.is_at_bound else ''}{_times(row.relative)} at {row.name}"
+        for row in chosen
     ]
-    more = "" if len(told) == len(others) else f" (all {bias.contexts} places are below)"
+    more = "" if len(chosen) == len(others) else f" (all {bias.contexts} contexts are below)"
     return (
         f"For every 100 times that a result at {bias.reference} is looked at, the same result is "
         f"looked at {_joined(named)}{more}."
     )
 
 
-def _sure(bias: Bias, quality: Quality | Absent, doubts: tuple[Doubt, ...]) -> str:
-    learned = [row for row in bias.rows if row.has_interval]
-    bound = [row.spoken for row in bias.rows if row.is_at_bound]
-    applies = sum(doubt.state == "applies" for doubt in doubts)
-    against = {0: "no check speaks against it", 1: "one check speaks against it"}.get(
-        applies, f"{applies} checks speak against it"
-    )
+def _uncertainty(bias: Bias, quality: Quality | Absent, caveats: tuple[Caveat, ...]) -> str:
+    estimated = [row for row in bias.rows if row.has_interval]
+    bound = [row.name for row in bias.rows if row.is_at_bound]
+    count = sum(caveat.state == "applies" for caveat in caveats)
+    applies = {0: "no caveat applies", 1: "one caveat applies"}.get(count, f"{count} caveats apply")
     if not bias.intervals:
-        return (
-            "How sure that is this model cannot say, as it has one number for everything; "
-            f"{against}."
-        )
-    if bound and not learned:
-        return f"How sure that is cannot be said, as all of it is at its bound; {against}."
-    if not learned:
-        return f"There is nothing to be unsure of in that; {against}."
-    widest = max(learned, key=lambda row: row.relative_high - row.relative_low)
+        return f"This model has point estimates only, so the uncertainty is unknown; {applies}."
+    if bound and not estimated:
+        return f"The uncertainty is unknown, as every estimate is at its bound; {applies}."
+    if not estimated:
+        return f"There is no uncertainty to report; {applies}."
+    widest = max(estimated, key=lambda row: row.relative_high - row.relative_low)
     low, high = _times(widest.relative_low, ""), _times(widest.relative_high)
-    promise = f"that should hold it with {bias.level:.0%} probability"
+    kind = f"a {bias.level:.0%} interval"
     if bias.intervals == "evidential":
-        promise = "which the paper's way of fitting does not make right on average"
-    words = (
-        f"Each of these numbers{_but(bound)} has a range {promise}: the widest is {low} to {high}, "
-        f"at {widest.spoken}"
-    )
-    checked = ""
-    if not isinstance(quality, Absent) and quality.fair and quality.backtest.inside is not None:
+        kind += " learned by the paper's estimator, which is not calibrated"
+    checked = ";"
+    if not isinstance(quality, Absent) and quality.unseen and quality.backtest.inside is not None:
         agree = AGREEMENT[quality.backtest.grade or "inside"]
-        checked = f" clicks that the model had not seen {agree} its prediction, and"
-    return f"{words};{checked} {against}."
+        checked = f". Clicks that the model had not seen {agree} its prediction, and"
+    return (
+        f"Each of these numbers{_except(bound)} has {kind}; the widest is {low} to {high}, at "
+        f"{widest.name}{checked} {applies}."
+    )
 
 
-def _but(bound: list[str]) -> str:
+def _except(bound: list[str]) -> str:
     if not bound:
         return ""
     few = bound if len(bound) <= MOST_NAMED else [*bound[:MOST_NAMED], "others"]
-    return f", but for {_joined(few)}, where it is at its bound,"
+    verb = "is at its" if len(bound) == 1 else "are at their"
+    return f" except {_joined(few)}, which {verb} bound,"
 
 
 def _ship(rankers: Rankers | Absent) -> str:
     if isinstance(rankers, Absent):
         return (
-            f"Which ranker to ship is not known yet, as none were compared: add {rankers.remedy}."
+            f"Which ranker to ship is not known yet, as none were compared: add `{rankers.remedy}`."
         )
     best = rankers.rows[0]
     if not rankers.differences:
         return (
-            f"Only {best.name} was valued, at {best.value:.3f} clicks a page; name a second "
+            f"Only {best.name} was evaluated, at {best.value:.3f} clicks per page; add a second "
             "ranker to see which to ship."
         )
     lead = rankers.differences[0]
@@ -120,24 +148,24 @@ def _ship(rankers: Rankers | Absent) -> str:
         return f"{best.name} and {lead.against} show the same items, so either can be shipped."
     if not rankers.is_uncertain:
         return (
-            f"{best.name} is expected to get {lead.relative:+.1%} clicks against {lead.against}, "
-            "but this model cannot say how sure that is, so test it before you ship it."
+            f"{best.name} is expected to get {lead.relative:+.1%} clicks compared with "
+            f"{lead.against}, but this model reports no uncertainty, so test it before you ship it."
         )
     gain = f"{lead.relative:+.1%} clicks ({lead.relative_low:+.1%} to {lead.relative_high:+.1%})"
     if rankers.is_sure and rankers.checks:
-        return _hold(rankers.checks, lead)
+        return _not_yet(rankers.checks, lead)
     if rankers.is_sure:
         return f"Ship {best.name}: it beats {lead.against} with probability " + (
-            f"{_chance(lead.prob_better)}, expect {gain}."
+            f"{_chance(lead.prob_better)}; expect {gain}."
         )
     return (
         f"Do not choose between {best.name} and {lead.against} yet: {best.name} is better with "
-        f"probability {_chance(lead.prob_better)} only, expect {gain}."
+        f"probability {_chance(lead.prob_better)} only; expect {gain}."
     )
 
 
-def _hold(checks: tuple[Check, ...], lead: Difference) -> str:
-    """Why a ranker that is ahead is not to be shipped now, by the check that matters most."""
+def _not_yet(checks: tuple[Check, ...], lead: Difference) -> str:
+    """Why the leading ranker should not be shipped now, by the check that matters most."""
     failed = [check for check in checks if check.state == "failed"]
     first, *others = failed or checks
     ahead = (
@@ -146,8 +174,8 @@ def _hold(checks: tuple[Check, ...], lead: Difference) -> str:
     )
     more = ""
     if others:
-        many = "One other check" if len(others) == 1 else f"{len(others)} other checks"
-        more = f"{many} {'failed' if failed else 'must be looked at'} as well."
+        some = "One other check" if len(others) == 1 else f"{len(others)} other checks"
+        more = f"{some} {'failed' if failed else 'must be looked at'} as well."
     what = f"Do not ship {lead.name} yet" if failed else f"Check again before you ship {lead.name}"
     figures = first.found.removeprefix("Backtest: ").replace(". Warning: ", ", which is ")
     found = f"{first.title}: {figures}" if figures else f"{first.title}."
@@ -155,7 +183,7 @@ def _hold(checks: tuple[Check, ...], lead: Difference) -> str:
 
 
 def _spread_out(rows: list[BiasRow]) -> list[BiasRow]:
-    """Few of the rows, from the first to the last."""
+    """A few of the rows, from the first to the last."""
     if len(rows) <= MOST_NAMED:
         return rows
     step = (len(rows) - 1) / (MOST_NAMED - 1)
@@ -163,7 +191,7 @@ def _spread_out(rows: list[BiasRow]) -> list[BiasRow]:
 
 
 def _times(share: float, unit: str = " times") -> str:
-    """A share of 100 times, with a digit more where it is small."""
+    """A share of 100 times, with one more digit where it is small."""
     return f"{100 * share:.{1 if 0 < share < 0.1 else 0}f}{unit}"
 
 
@@ -175,64 +203,32 @@ def _joined(parts: list[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-LINKS = {
-    "data": "Data",
-    "bias": "Position bias",
-    "fit": "Fit",
-    "calibration": "Calibration",
-    "relevance": "Relevance",
-    "rankers": "Rankers",
-    "training": "Training",
-    "repeat": "To repeat it",
-}
-
-STATES = {"open": "you must judge", "clear": "checked, and not so here"}
-
-
-def opening_section(report: "Report") -> str:
-    """The first screen."""
-    said = report.opening
-    sentences = {
-        "What gets looked at": said.looked_at,
-        "How sure we are": said.sure,
-        "What to ship": said.ship,
-    }
-    items = "".join(
-        f"<li{_bar(report) if text is said.ship else ''}><b>{name}</b>{prose(text)}</li>"
-        for name, text in sentences.items()
-    )
-    links = "".join(f'<a href="#{key}">{name}</a>' for key, name in LINKS.items())
-    return (
-        f'<ul class="opening">{items}</ul>{_doubts(report.doubts)}'
-        f'<nav aria-label="Sections">{links}</nav>'
-    )
-
-
-def _bar(report: "Report") -> str:
+def _ship_class(report: "Report") -> str:
     """Colour of the bar beside the advice: only what was checked and passed is green."""
     known = not isinstance(report.rankers, Absent)
     return f' class="is-{report.opening.ship_state}"' if known else ""
 
 
-def _doubts(doubts: tuple[Doubt, ...]) -> str:
-    """The box: what applies stands open, the rest is folded."""
-    applies = [doubt for doubt in doubts if doubt.state == "applies"]
-    shown = (
-        f"<ul>{''.join(map(_doubt, applies))}</ul>"
-        if applies
-        else ("<p>None of the reasons that the data can show applies here.</p>")
-    )
+def _caveat_box(caveats: tuple[Caveat, ...]) -> str:
+    """Caveats that apply are open, the others folded."""
+    applies = [caveat for caveat in caveats if caveat.state == "applies"]
+    shown = _caveat_list(applies) if applies else "<p>None applies, as far as the data show.</p>"
     rest = ""
-    for state, words in STATES.items():
-        own = [doubt for doubt in doubts if doubt.state == state]
+    for state, outcome in FOLDED_CAVEATS.items():
+        own = [caveat for caveat in caveats if caveat.state == state]
         if own:
-            many = f"{len(own)} other reasons" if len(own) > 1 else "1 other reason"
-            rest += folded(f"{many}: {words}", f"<ul>{''.join(map(_doubt, own))}</ul>")
+            rest += folded(
+                f"{len(own)} caveat{'' if len(own) == 1 else 's'} {outcome}", _caveat_list(own)
+            )
     return (
-        '<aside class="doubts" aria-labelledby="doubts"><h2 id="doubts">Do not believe this if '
-        f"...</h2>{shown}{rest}</aside>"
+        '<aside class="caveats" aria-labelledby="caveats"><h2 id="caveats">Caveats</h2>'
+        f"{shown}{rest}</aside>"
     )
 
 
-def _doubt(doubt: Doubt) -> str:
-    return f"<li><b>... {escape(doubt.reason)}.</b> <span>{prose(doubt.found)}</span></li>"
+def _caveat_list(caveats: list[Caveat]) -> str:
+    items = (
+        f"<li><b>{escape(each.reason)}.</b> <span>{prose(each.found)}</span></li>"
+        for each in caveats
+    )
+    return f"<ul>{''.join(items)}</ul>"

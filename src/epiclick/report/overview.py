@@ -1,12 +1,6 @@
-r"""An overview of the data: how much there is, and the click rate of every context.
+"""Overview of the data: how much there is, and the click rate of every context.
 
-Displays of one query are alike, so the error of a rate comes from the differences between queries:
-
-.. math:: s^2 = \frac{Q}{Q - 1} \frac{\sum_q (M_q - \hat r\, N_q)^2}{N^2}, \qquad
-          n^* = \hat r (1 - \hat r) / s^2
-
-and the interval is Wilson's for n* displays, never more than there are, so that it has ends even
-where nothing or everything was clicked.
+The helpers at the end name and choose contexts, and estimate click rates, for other sections too.
 """
 
 from collections.abc import Sequence
@@ -27,59 +21,10 @@ from epiclick.report.report_sources import Sources
 if TYPE_CHECKING:
     from epiclick.report.page import Report
 
-MOST_DRAWN = 120
-"""Contexts that a chart can hold and a reader tell apart; of more, the most displayed."""
+LEVEL = 0.9  # of the intervals of click rates
 
-
-def labels_of(contexts: pa.Table) -> tuple[str, ...]:
-    """Each context by its values: "3", or "phone, 3" with several columns."""
-    return tuple(", ".join(map(str, row.values())) for row in contexts.to_pylist())
-
-
-def spoken(contexts: pa.Table, index: int) -> str:
-    """A context in a sentence: "position 3", or "device phone, position 3"."""
-    row = contexts.slice(index, 1).to_pylist()[0]
-    return ", ".join(f"{name} {value}" for name, value in row.items())
-
-
-def drawn(displays: Sequence[int] | np.ndarray) -> list[int]:
-    """Indices of the contexts to be drawn, in their order."""
-    most = np.argsort(-np.asarray(displays, float), kind="stable")[:MOST_DRAWN]
-    return sorted(most.tolist())
-
-
-LEVEL = 0.9
-
-
-def click_rates(
-    counts: ClickCounts, group: np.ndarray, groups: int, level: float = LEVEL
-) -> np.ndarray:
-    """Rate, low and high of groups of entries: (3, groups); NaN where nothing was displayed.
-
-    Args:
-        counts: displays and clicks.
-        group: (entries,) group of each entry.
-        groups: how many there are.
-        level: probability of the intervals.
-    """
-    displays = np.bincount(group, counts.displays, groups)
-    clicks = np.bincount(group, counts.clicks, groups)
-    shown = np.where(displays > 0, displays, np.nan)
-    rate = clicks / shown
-    cell = group.astype(np.int64) * counts.num_queries + counts.query[counts.pair]
-    cells, index = np.unique(cell, return_inverse=True)
-    own = cells // counts.num_queries  # group of each (group, query)
-    residual = np.bincount(index, counts.clicks - rate[group] * counts.displays)
-    queries = np.bincount(own, minlength=groups).astype(float)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        squared = np.bincount(own, residual**2, groups) * queries / (queries - 1) / shown**2
-        worth = np.where(squared > 0, rate * (1 - rate) / squared, queries)
-    worth = np.fmin(np.fmax(worth, 1.0), shown)
-    t = stats.t.ppf((1 + level) / 2, np.maximum(queries - 1, 1))
-    scale = 1 + t**2 / worth
-    centre = (rate + t**2 / (2 * worth)) / scale
-    half = t * np.sqrt(rate * (1 - rate) / worth + t**2 / (4 * worth**2)) / scale
-    return np.stack([rate, np.maximum(centre - half, 0), np.minimum(centre + half, 1)])
+MOST_CONTEXTS = 120
+"""Contexts that a chart has room for; if there are more, the most displayed are shown."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +35,7 @@ class RateRow:
         label: its values.
         displays: how often something was shown there.
         clicks: how often that was clicked.
-        rate: clicks a display; NaN where nothing was shown.
+        rate: clicks per display; NaN where nothing was shown.
         low: lower end of the rate's interval; NaN where the queries are not known.
         high: upper end.
     """
@@ -104,17 +49,17 @@ class RateRow:
 
 
 @dataclass(frozen=True)
-class Glance:
+class Overview:
     """Size of the data.
 
     Attributes:
-        of: what was counted: "the log", or "the part of the log that the model learned from".
+        of: what was counted: "the log", or the model's training data.
         pages: result pages; None where that is not known.
         queries: different queries.
         pairs: different items, an item being a document shown for a query.
         displays: items shown.
         clicks: items clicked.
-        context: what click rates are told by: "position".
+        context: what click rates are reported by: "position".
         rows: of the contexts, the most displayed if there are many.
         contexts: how many there are.
     """
@@ -130,8 +75,8 @@ class Glance:
     contexts: int
 
 
-def glance(sources: Sources) -> Glance:
-    """Count the log; without one, what the model keeps of its own."""
+def overview(sources: Sources) -> Overview:
+    """Count the log; without one, report the counts that are stored in the model."""
     fitted, log = sources.fitted, sources.log
     if log is not None:
         log = log.by_given()
@@ -148,69 +93,62 @@ def glance(sources: Sources) -> Glance:
         rates = np.stack([rate, np.full(len(rate), np.nan), np.full(len(rate), np.nan)])
         training = fitted.training
         sizes = (len(fitted.queries.train), training.pairs, training.displays, training.clicks)
-    labels = labels_of(contexts)
-    return Glance(
-        "the log" if log is not None else "the part of its log that the model learned from",
+    labels = context_labels(contexts)
+    return Overview(
+        "the log" if log is not None else "the model's training data",
         None if log is None else log.pages,
         *sizes,
         context=", ".join(contexts.column_names),
         rows=tuple(
             RateRow(labels[k], int(displays[k]), int(clicks[k]), *map(float, rates[:, k]))
-            for k in drawn(displays)
+            for k in most_displayed(displays)
         ),
         contexts=len(contexts),
     )
 
 
-def glance_section(report: "Report") -> str:
+def overview_section(report: "Report") -> str:
     """Sizes, and the click rate of every position."""
-    found = report.glance
-    sizes = {
-        "pages": found.pages,
-        "queries": found.queries,
-        "items (query and document)": found.pairs,
-        "displays": found.displays,
-        "clicks": found.clicks,
-    }
-    tiles = "".join(
-        f"<div><b>{'–' if value is None else f'{value:,}'}</b><span>{name}</span></div>"
-        for name, value in sizes.items()
-    )
-    rate = percent(found.clicks / found.displays if found.displays else None)
-    tiles += f"<div><b>{rate}</b><span>of displays clicked</span></div>"
-    words = ""
+    found = report.overview
+    no_log = ""
     if found.of != "the log":
-        words = missing(Absent(f"No log was given, so these are the numbers of {found.of}.", "LOG"))
-    return section(
-        "data", "The data at a glance", f'<div class="tiles">{tiles}</div>', words, _rates(found)
-    )
+        no_log = missing(Absent(f"No log was given; these are the counts of {found.of}.", "LOG"))
+    return section("data", "Overview of the data", _tiles(found), no_log, _rates(found))
 
 
-def _rates(found: Glance) -> str:
+def _tiles(found: Overview) -> str:
+    numbers = {
+        "pages": "–" if found.pages is None else f"{found.pages:,}",
+        "queries": f"{found.queries:,}",
+        "items": f"{found.pairs:,}",
+        "displays": f"{found.displays:,}",
+        "clicks": f"{found.clicks:,}",
+        "of displays clicked": percent(found.clicks / found.displays if found.displays else None),
+    }
+    tiles = (f"<div><b>{text}</b><span>{name}</span></div>" for name, text in numbers.items())
+    return f'<div class="tiles">{"".join(tiles)}</div>'
+
+
+def _rates(found: Overview) -> str:
     rows = found.rows
+    texts = [
+        f"{found.context} {row.label}: {percent(row.rate)} clicked\n"
+        f"{row.clicks:,} clicks of {row.displays:,} displays"
+        for row in rows
+    ]
+    bars = Layer("bars", "click rate", range(len(rows)), [row.rate for row in rows], texts)
     chart = Chart(
         "rates",
         f"Click rate by {found.context}",
-        "How often what was shown at each place was clicked: high at the top both because people "
-        "look there and because better items stand there, which the next section takes apart.",
+        "How often items shown at each position were clicked: the top gets more clicks both "
+        "because users look there and because better items are shown there, which the next section "
+        "separates.",
         Axis(found.context, names=tuple(row.label for row in rows)),
-        Axis("clicked", "percent", low=0),
-        (
-            Layer(
-                "bars",
-                "click rate",
-                range(len(rows)),
-                [row.rate for row in rows],
-                [
-                    f"{found.context} {row.label}: {percent(row.rate)} clicked\n"
-                    f"{row.clicks:,} clicks of {row.displays:,} displays"
-                    for row in rows
-                ],
-            ),
-        ),
+        Axis("click rate", "percent", low=0),
+        (bars,),
     )
     numbers = table(
-        (found.context, "displays", "clicks", "click rate", "90% interval"),
+        (found.context, "displays", "clicks", "click rate", f"{LEVEL:.0%} interval"),
         (
             (
                 row.label,
@@ -222,11 +160,68 @@ def _rates(found: Glance) -> str:
             for row in rows
         ),
     )
-    return figure(chart, numbers) + few_of(len(rows), found.contexts)
+    return figure(chart, numbers) + shown_of(len(rows), found.contexts)
 
 
-def few_of(shown: int, total: int) -> str:
-    """A word where not all contexts are drawn."""
+def context_labels(contexts: pa.Table) -> tuple[str, ...]:
+    """Each context by its values: "3", or "phone, 3" with several columns."""
+    return tuple(", ".join(map(str, row.values())) for row in contexts.to_pylist())
+
+
+def context_name(contexts: pa.Table, index: int) -> str:
+    """A context as sentences name it: "position 3", or "device phone, position 3"."""
+    row = contexts.slice(index, 1).to_pylist()[0]
+    return ", ".join(f"{name} {value}" for name, value in row.items())
+
+
+def most_displayed(displays: Sequence[int] | np.ndarray) -> list[int]:
+    """Indices of the contexts that are shown, in their order."""
+    most = np.argsort(-np.asarray(displays, float), kind="stable")[:MOST_CONTEXTS]
+    return sorted(most.tolist())
+
+
+def shown_of(shown: int, total: int) -> str:
+    """A remark where not all contexts are shown."""
     if shown >= total:
         return ""
     return f"<p>{escape(f'The {shown} most displayed of {total:,} are shown.')}</p>"
+
+
+def click_rates(
+    counts: ClickCounts, group: np.ndarray, groups: int, level: float = LEVEL
+) -> np.ndarray:
+    r"""Rate, low and high of groups of entries: (3, groups); NaN where nothing was displayed.
+
+    Displays of one query are alike, so the error of a rate comes from the differences between
+    queries:
+
+    .. math:: s^2 = \frac{Q}{Q - 1} \frac{\sum_q (M_q - \hat r\, N_q)^2}{N^2}, \qquad
+              n^* = \hat r (1 - \hat r) / s^2
+
+    and the interval is Wilson's for n* displays, never more than there are, so that it has ends
+    even where nothing or everything was clicked.
+
+    Args:
+        counts: displays and clicks.
+        group: (entries,) group of each entry.
+        groups: number of groups.
+        level: probability of the intervals.
+    """
+    displays = np.bincount(group, counts.displays, groups)
+    clicks = np.bincount(group, counts.clicks, groups)
+    shown = np.where(displays > 0, displays, np.nan)
+    rate = clicks / shown
+    cell = group.astype(np.int64) * counts.num_queries + counts.query[counts.pair]
+    cells, index = np.unique(cell, return_inverse=True)
+    own = cells // counts.num_queries  # group of each (group, query)
+    residual = np.bincount(index, counts.clicks - rate[group] * counts.displays)
+    queries = np.bincount(own, minlength=groups).astype(float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        squared = np.bincount(own, residual**2, groups) * queries / (queries - 1) / shown**2
+        effective = np.where(squared > 0, rate * (1 - rate) / squared, queries)
+    effective = np.fmin(np.fmax(effective, 1.0), shown)
+    t = stats.t.ppf((1 + level) / 2, np.maximum(queries - 1, 1))
+    scale = 1 + t**2 / effective
+    centre = (rate + t**2 / (2 * effective)) / scale
+    half = t * np.sqrt(rate * (1 - rate) / effective + t**2 / (4 * effective**2)) / scale
+    return np.stack([rate, np.maximum(centre - half, 0), np.minimum(centre + half, 1)])

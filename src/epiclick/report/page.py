@@ -1,4 +1,4 @@
-"""The report page: one file that needs nothing else, opens from disk and never calls out."""
+"""The report page: one HTML file that needs no other file and no network."""
 
 import base64
 import hashlib
@@ -10,17 +10,17 @@ from pathlib import Path
 
 from epiclick.data.writing import written_aside
 from epiclick.report.bias import Bias, bias, bias_section
-from epiclick.report.caveats import Doubt, doubts
+from epiclick.report.caveats import Caveat, caveats
 from epiclick.report.item_map import ItemSample, item_sample, items_section
 from epiclick.report.markup import STYLE, Absent
 from epiclick.report.opening import Opening, opening, opening_section
-from epiclick.report.overview import Glance, glance, glance_section
+from epiclick.report.overview import Overview, overview, overview_section
 from epiclick.report.provenance import (
     Curve,
     Provenance,
     curve,
     provenance,
-    repeat_section,
+    reproduce_section,
     training_section,
 )
 from epiclick.report.quality import Quality, quality, quality_section
@@ -31,16 +31,16 @@ from epiclick.report.report_sources import Sources
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What the page says; a part that cannot be told is `Absent`, with what would add it.
+    """The content of the page; a part that is missing is `Absent`, with what would add it.
 
     Attributes:
         title: of the page.
-        has_truth: whether a simulated world's truth was given.
+        has_truth: whether the truth of a simulated world was given.
         opening: three sentences.
-        doubts: reasons not to believe it.
-        glance: size of the data, click rates.
+        caveats: why the results may be wrong.
+        overview: size of the data, click rates.
         bias: position bias.
-        quality: how well clicks are foretold.
+        quality: how well clicks are predicted.
         items: relevance.
         rankers: which one to ship.
         curve: of training.
@@ -50,8 +50,8 @@ class Report:
     title: str
     has_truth: bool
     opening: Opening
-    doubts: tuple[Doubt, ...]
-    glance: Glance
+    caveats: tuple[Caveat, ...]
+    overview: Overview
     bias: Bias
     quality: Quality | Absent
     items: ItemSample | Absent
@@ -61,19 +61,19 @@ class Report:
 
 
 def gather(sources: Sources, title: str = "") -> Report:
-    """Ask the model, the logs and the comparison for all that the page says."""
+    """Collect the content of the page from the model, the logs and the comparison."""
     found_bias, found_quality = bias(sources), quality(sources)
-    found_items, found_rankers = item_sample(sources), rankers(sources, found_quality)
-    found_doubts = doubts(sources, found_bias, found_quality, found_items, found_rankers)
+    found_rankers = rankers(sources, found_quality)
+    found_caveats = caveats(sources, found_bias, found_quality, found_rankers)
     return Report(
         title=title or f"Click report: {sources.name}",
         has_truth=sources.truth is not None,
-        opening=opening(found_bias, found_quality, found_rankers, found_doubts),
-        doubts=found_doubts,
-        glance=glance(sources),
+        opening=opening(found_bias, found_quality, found_rankers, found_caveats),
+        caveats=found_caveats,
+        overview=overview(sources),
         bias=found_bias,
         quality=found_quality,
-        items=found_items,
+        items=item_sample(sources),
         rankers=found_rankers,
         curve=curve(sources),
         provenance=provenance(sources),
@@ -83,14 +83,14 @@ def gather(sources: Sources, title: str = "") -> Report:
 SCRIPTS = ("scale.js", "marks.js", "chart.js", "explore.js", "items.js", "start.js")
 
 SECTIONS: tuple[Callable[[Report], str], ...] = (
-    glance_section,
+    overview_section,
     bias_section,
     quality_section,
     calibration_section,
     items_section,
     rankers_section,
     training_section,
-    repeat_section,
+    reproduce_section,
 )
 
 
@@ -104,7 +104,7 @@ def page_of(report: Report) -> str:
     """The page as text."""
     script = page_script()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    # nothing is fetched, and no script but the page's own runs, whatever the data hold
+    # nothing is fetched, and only the page's own script runs, whatever the data contain
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
     title = escape(report.title)
     return (
@@ -115,8 +115,8 @@ def page_of(report: Report) -> str:
         f"<title>{title}</title><style>{STYLE}\n{_asset('page.css')}</style></head><body><main>"
         f"<header><h1>{title}</h1><p>{escape(_about(report))}</p></header>"
         f"{opening_section(report)}{''.join(section(report) for section in SECTIONS)}"
-        "<noscript><p>Charts are drawn by a script in this file, which is switched off; the "
-        "numbers stand below each of them.</p></noscript>"
+        "<noscript><p>Charts need JavaScript, which is switched off; most have their numbers "
+        "below them.</p></noscript>"
         f"</main><script>{script}</script></body></html>\n"
     )
 
@@ -131,6 +131,6 @@ def _asset(name: str) -> str:
 
 
 def _about(report: Report) -> str:
-    glance, made = report.glance, report.provenance.made
-    day = f" Made on {made}." if made else ""
-    return f"From {glance.displays:,} displays and {glance.clicks:,} clicks.{day}"
+    data, created = report.overview, report.provenance.created
+    day = f" Created on {created}." if created else ""
+    return f"Based on {data.displays:,} displays and {data.clicks:,} clicks.{day}"

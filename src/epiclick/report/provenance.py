@@ -1,4 +1,4 @@
-"""How the model was made: the training curve, and all that is needed to make it again."""
+"""How the model was made: the training curve, and what is needed to reproduce the page."""
 
 import platform
 from collections.abc import Mapping
@@ -18,20 +18,37 @@ from epiclick.report.report_sources import Sources
 if TYPE_CHECKING:
     from epiclick.report.page import Report
 
-MOST_POINTS = 600
+MOST_POINTS = 600  # of the training curve
+
+
+PACKAGES = ("epiclick", "jax", "numpy", "scipy", "pandas", "pyarrow", "duckdb")
+MOST_FEATURES = 40  # that are named
+
+
+GLOSSARY = (
+    ("display", "an item shown once, at one position of a result page"),
+    ("item", "a document (product, page, ...) as a result of one query"),
+    ("position bias", "how often a position is looked at, whatever is shown there"),
+    ("relevance", "how often an item is clicked by users who look at it"),
+    ("interval", "a range that contains the true value with the stated probability"),
+    ("ranker", "a program that decides which items are shown where"),
+    ("log-likelihood", "how well clicks are predicted; 0 is perfect, lower is worse"),
+    ("deviance", "-2 times the log-likelihood: how far predictions are from the clicks"),
+    ("backtest", "predicted clicks compared with those observed on pages the model never saw"),
+)
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Log-likelihood a display, epoch by epoch.
+    """Log-likelihood per display, by epoch.
 
     Attributes:
         epochs: numbers of the epochs; thinned if there are many.
-        train: of the pairs learned from.
+        train: of the training pairs.
         valid: of the pairs held out; NaN without any.
         best: the epoch whose parameters were kept.
-        total: epochs trained.
-        seconds: time it took.
+        total: number of epochs.
+        seconds: training time.
     """
 
     epochs: tuple[int, ...]
@@ -59,24 +76,20 @@ def curve(sources: Sources) -> Curve:
     )
 
 
-PACKAGES = ("epiclick", "jax", "numpy", "scipy", "pandas", "pyarrow", "duckdb")
-MOST_FEATURES = 40  # named
-
-
 @dataclass(frozen=True)
 class Provenance:
     """Where the page comes from; name -> value, as text.
 
     Attributes:
-        made: the day.
-        command: that made the page.
-        model: what was fitted, and how.
-        reading: how the model's own log was read.
+        created: date of the page.
+        command: the one that wrote the page.
+        model: settings of the model.
+        reading: how the model's training log was read.
         logs: the logs of the page, and which of their rows were read.
-        versions: of the programs, now.
+        versions: of the packages that wrote the page.
     """
 
-    made: str
+    created: str
     command: str
     model: tuple[tuple[str, str], ...]
     reading: tuple[tuple[str, str], ...]
@@ -85,7 +98,7 @@ class Provenance:
 
 
 def provenance(sources: Sources) -> Provenance:
-    """Write down settings and versions."""
+    """Collect settings and versions."""
     fitted = sources.fitted
     names = () if fitted.features is None else fitted.features.names
     more = f" and {len(names) - MOST_FEATURES} more" if len(names) > MOST_FEATURES else ""
@@ -93,8 +106,8 @@ def provenance(sources: Sources) -> Provenance:
         ("model", fitted.kind),
         *((name, _text(value)) for name, value in fitted.settings.items()),
         ("features", ", ".join(names[:MOST_FEATURES]) + more if names else "none"),
-        ("queries learned from", f"{len(fitted.queries.train):,}"),
-        ("queries held out", f"{len(fitted.queries.held_out):,}"),
+        ("training queries", f"{len(fitted.queries.train):,}"),
+        ("held-out queries", f"{len(fitted.queries.held_out):,}"),
     ]
     reading = [(name, _text(value)) for name, value in fitted.options.to_dict().items()]
     logs = (
@@ -102,7 +115,7 @@ def provenance(sources: Sources) -> Provenance:
         ("backtest", sources.later_names, sources.later),
     )
     return Provenance(
-        made=sources.made,
+        created=sources.created,
         command=sources.command,
         model=tuple(model),
         reading=tuple(reading),
@@ -140,7 +153,7 @@ def training_section(report: "Report") -> str:
     """Log-likelihood by epoch."""
     found = report.curve
     layers = [
-        _line("learned from", found.epochs, found.train, "c4"),
+        _line("training", found.epochs, found.train, "c4"),
     ]
     if not all(map(isnan, found.valid)):
         layers.append(_line("held out", found.epochs, found.valid, "c0"))
@@ -149,15 +162,15 @@ def training_section(report: "Report") -> str:
     )
     chart = Chart(
         "training",
-        "Log-likelihood a display, by epoch",
-        "Higher is better; where the held-out line falls while the other one rises, the model "
-        "begins to learn by heart, so the best epoch (dashed) is kept.",
+        "Log-likelihood per display, by epoch",
+        "Higher is better; where the held-out line falls while the training line rises, the model "
+        "begins to overfit, so the best epoch (dashed) is kept.",
         Axis("epoch", "count"),
         Axis("log-likelihood"),
         tuple(layers),
     )
-    words = f"{found.total:,} epochs in {found.seconds:.1f} s; the best was {found.best:,}."
-    return section("training", "How training went", paragraph(words), figure(chart))
+    size = f"{found.total:,} epochs in {found.seconds:.1f} s; epoch {found.best:,} was the best."
+    return section("training", "How training went", paragraph(size), figure(chart))
 
 
 def _line(name: str, epochs: tuple[int, ...], values: tuple[float, ...], colour: str) -> Layer:
@@ -169,31 +182,19 @@ def _line(name: str, epochs: tuple[int, ...], values: tuple[float, ...], colour:
     return Layer(kind, name, epochs, values, texts, colour=colour)  # type: ignore[arg-type]
 
 
-WORDS = (
-    ("display", "an item shown at a place of a result page, once"),
-    ("item", "a document (product, page, ...) as an answer to one query"),
-    ("position bias", "how often a place is looked at, whatever stands there"),
-    ("relevance", "how often an item is clicked by those who look at it"),
-    ("interval", "a range that should hold the true value as often as it promises"),
-    ("ranker", "a program that decides which items are shown where"),
-    ("log-likelihood", "how well clicks were foretold; 0 would be perfect, lower is worse"),
-    ("backtest", "clicks foretold for pages that the model never saw, against those that came"),
-)
-
-
-def repeat_section(report: "Report") -> str:
+def reproduce_section(report: "Report") -> str:
     """The command, settings, versions, and a glossary."""
     found = report.provenance
     command = f"<pre>{escape(found.command)}</pre>" if found.command else ""
     return section(
-        "repeat",
-        "To repeat it",
+        "reproduce",
+        "How to reproduce this page",
         command,
         folded("Settings of the model", table(("setting", "value"), found.model, texts=2)),
-        folded("How the model's log was read", table(("option", "value"), found.reading, texts=2)),
-        folded("Which rows this page is about", table(("log", "rows"), found.logs, texts=2))
+        folded("How the training log was read", table(("option", "value"), found.reading, texts=2)),
+        folded("Rows of the logs that were read", table(("log", "rows"), found.logs, texts=2))
         if found.logs
         else "",
-        folded("Versions", table(("program", "version"), found.versions, texts=2)),
-        folded("What words mean on this page", table(("word", "meaning"), WORDS, texts=2)),
+        folded("Versions", table(("package", "version"), found.versions, texts=2)),
+        folded("Glossary", table(("term", "meaning"), GLOSSARY, texts=2)),
     )

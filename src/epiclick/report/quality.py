@@ -1,4 +1,4 @@
-"""Fit quality: observed against predicted clicks, and against simpler rules and other models."""
+"""Fit quality: predicted against observed clicks, compared with baselines and other models."""
 
 import math
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from epiclick.data.counts import ClickCounts
 from epiclick.evaluation.backtest import Backtest, backtest
 from epiclick.evaluation.click_scores import BASELINES, kept_rates, score_clicks
 from epiclick.fitted.prediction import click_probabilities
-from epiclick.report.chart import Axis, Chart, Layer
+from epiclick.report.chart import Axis, Chart, Layer, with_intervals
 from epiclick.report.markup import (
     Absent,
     figure,
@@ -26,35 +26,37 @@ from epiclick.report.markup import (
     section,
     table,
 )
-from epiclick.report.overview import click_rates, drawn, labels_of
+from epiclick.report.overview import click_rates, context_labels, most_displayed
 from epiclick.report.reliability import Reliability, reliability
 from epiclick.report.report_sources import Sources, Trial
 
 if TYPE_CHECKING:
     from epiclick.report.page import Report
 
-RULES = {
+BASELINE_NAMES = {
     "overall": "one click rate for all",
     "by_context": "click rate by position",
     "by_document": "click rate by item",
 }
-"""Baselines in words."""
-
 CLEAR = 2.0
-"""Standard errors from which on a lead is one."""
+"""Standard errors from which a lead is clear."""
+
+
+MARKS = {"inside": "yes", "far outside": "no"}
+"""Colour of a backtest by its grade; others are open."""
 
 
 @dataclass(frozen=True)
 class ScoreRow:
-    """Scores of the model, of another one, or of a simple rule.
+    """Scores of the model, of another one, or of a baseline.
 
     Attributes:
         name: what was scored.
         is_model: whether it is the model of the report.
-        log_likelihood: a display; the higher the better, and 0 would be perfect.
-        perplexity: mean over positions; 1 would be perfect, 2 is a coin.
-        explained: share of the log-likelihood of one rate for all that is gained on it.
-        lead: what the model gains on it, in log-likelihood a display; 0 for the model itself.
+        log_likelihood: per display; higher is better, 0 is perfect.
+        perplexity: mean over positions; 1 is perfect, 2 is a coin flip.
+        explained: share of the deviance of a single click rate that it explains.
+        lead: of the model over it, in log-likelihood per display; 0 for the model itself.
         lead_error: standard error of the lead, from the differences between queries.
     """
 
@@ -68,12 +70,12 @@ class ScoreRow:
 
 
 def score_rows(sources: Sources, tested: Trial, chance: np.ndarray) -> tuple[ScoreRow, ...]:
-    """The model, which gives the entries tested the probabilities `chance`, then all others."""
-    counts, rivals = tested.counts, dict(_rivals(sources, tested))
-    base = score_clicks(counts, rivals[RULES["overall"]]).display_log_likelihood
+    """The model, which predicts the probabilities `chance` (entries,), then the alternatives."""
+    counts, others = tested.counts, dict(_alternatives(sources, tested))
+    base = score_clicks(counts, others[BASELINE_NAMES["overall"]]).display_log_likelihood
     return (
         _row(sources.name, True, counts, chance, chance, base),
-        *(_row(name, False, counts, chance, other, base) for name, other in rivals.items()),
+        *(_row(name, False, counts, chance, other, base) for name, other in others.items()),
     )
 
 
@@ -85,7 +87,7 @@ def _row(
     chance: np.ndarray,
     base: float,
 ) -> ScoreRow:
-    """Scores of click probabilities (entries,), beside the model's own."""
+    """Scores of click probabilities `chance` (entries,), the model's being `own`."""
     score = score_clicks(counts, chance)
     explained = 1 - score.display_log_likelihood / base if base < 0 else math.nan
     lead, error = _lead(counts, own, chance)
@@ -101,7 +103,7 @@ def _row(
 
 
 def _lead(counts: ClickCounts, own: np.ndarray, other: np.ndarray) -> tuple[float, float]:
-    """Log-likelihood a display of one less that of another, and its error between queries."""
+    """Difference in log-likelihood per display, and its standard error between queries."""
     clicks, rest = counts.clicks, counts.displays - counts.clicks
     gain = (xlogy(clicks, own) + xlog1py(rest, -own)) - (
         xlogy(clicks, other) + xlog1py(rest, -other)
@@ -115,19 +117,22 @@ def _lead(counts: ClickCounts, own: np.ndarray, other: np.ndarray) -> tuple[floa
     return lead, math.sqrt(size / (size - 1) * squares) / float(shown.sum())
 
 
-def _rivals(sources: Sources, tested: Trial) -> Iterator[tuple[str, np.ndarray]]:
-    """(entries,) by other models, then by simple rules of the log, or of what the model keeps."""
+def _alternatives(sources: Sources, tested: Trial) -> Iterator[tuple[str, np.ndarray]]:
+    """Click probabilities (entries,) of other models, then of baselines.
+
+    Baselines learn from the log; without one, from the click rates that are stored in the model.
+    """
     counts = tested.counts
     for name, other in sources.others.items():
-        # as blind to the items that are tested as the model itself
+        # with no more knowledge of the items tested than the model itself
         fitted = other.fitted_ if tested.fitted.items else replace(other.fitted_, items=None)
         yield Path(name).name, click_probabilities(fitted, counts)
     if tested.train is None:
         for name, chance in kept_rates(sources.fitted, counts).items():
-            yield RULES[name], chance
+            yield BASELINE_NAMES[name], chance
         return
-    for name, rule in BASELINES.items():
-        yield RULES[name], rule(tested.train, counts)
+    for name, baseline in BASELINES.items():
+        yield BASELINE_NAMES[name], baseline(tested.train, counts)
 
 
 @dataclass(frozen=True)
@@ -136,11 +141,11 @@ class FitRow:
 
     Attributes:
         label: its values.
-        displays: how many there were.
-        observed: clicks a display.
-        low: lower end of what may be the true rate.
+        displays: number of displays.
+        observed: clicks per display.
+        low: lower end of its interval.
         high: upper end.
-        predicted: clicks a display by the model.
+        predicted: clicks per display by the model.
     """
 
     label: str
@@ -153,33 +158,33 @@ class FitRow:
 
 @dataclass(frozen=True)
 class Quality:
-    """How well clicks were foretold.
+    """How well clicks are predicted.
 
     Attributes:
-        of: what clicks these are: "a log that was held back".
-        fair: whether the model had never seen them.
-        displays: how many there were.
-        context: "position".
+        tested_on: which clicks: "a log that was held back".
+        unseen: whether the model had never seen them.
         scores: the model first.
+        context: what rates are reported by: "position".
         rows: of the contexts.
-        backtest: clicks a page, observed and predicted.
-        reliability: whether rates that were foretold came true.
-        missing: rivals that were not scored, and what would add them.
+        displays: number of displays.
+        backtest: clicks per page, observed and predicted.
+        reliability: whether predicted rates and counts came true.
+        missing: alternatives that were not scored, and what would add them.
     """
 
-    of: str
-    fair: bool
-    displays: int
-    context: str
+    tested_on: str
+    unseen: bool
     scores: tuple[ScoreRow, ...]
+    context: str
     rows: tuple[FitRow, ...]
+    displays: int
     backtest: Backtest
     reliability: Reliability
     missing: tuple[Absent, ...]
 
 
 def quality(sources: Sources) -> Quality | Absent:
-    """Score the model on clicks that it has seen least of."""
+    """Score the model on the clicks it has seen least of."""
     tested = sources.tested
     if isinstance(tested, Absent):
         return tested
@@ -188,11 +193,11 @@ def quality(sources: Sources) -> Quality | Absent:
     own = score_clicks(counts, chance)
     contexts, index = counts.given
     rates = click_rates(counts, index[counts.context], len(contexts))
-    labels, table = labels_of(contexts), own.by_context
-    shown = [k for k in drawn(table["displays"]) if table["displays"][k]]
+    labels, table = context_labels(contexts), own.by_context
+    shown = [k for k in most_displayed(table["displays"]) if table["displays"][k]]
     return Quality(
-        of=tested.words,
-        fair=tested.fair,
+        tested_on=tested.description,
+        unseen=tested.unseen,
         displays=counts.total_displays,
         context=", ".join(contexts.column_names),
         scores=score_rows(sources, tested, chance),
@@ -219,43 +224,37 @@ def _missing(sources: Sources, tested: Trial) -> Iterator[Absent]:
     all_fitted = (sources.fitted, *(each.fitted_ for each in sources.others.values()))
     if all(each.relevance_head.has_uncertainty for each in all_fitted):
         yield Absent(
-            "A pointwise model, which has one number where this one has a distribution, is not "
-            "among them. Fit one with `epiclick fit --estimator pointwise`.",
+            "A pointwise model, which has point estimates instead of distributions, was not "
+            "compared. Fit one with `epiclick fit --estimator pointwise`.",
             "--against pointwise",
         )
 
 
-TITLE = "How well it foretells clicks"
-
-MARKS = {"inside": "yes", "far outside": "no"}
-"""Colour of a backtest by its grade; all others are open."""
-
-
 def quality_section(report: "Report") -> str:
-    """Rates by position, scores, backtest."""
-    found = report.quality
+    """Backtest, rates by position, scores."""
+    found, title = report.quality, "How well it predicts clicks"
     if isinstance(found, Absent):
-        return section("fit", TITLE, missing(found))
+        return section("fit", title, missing(found))
     caveat = (
         ""
-        if found.fair
+        if found.unseen
         else missing(
             Absent(
-                "The model has seen some of these clicks, which flatters it. A log that it never "
-                "saw is a stricter check.",
+                "The model has seen some of these clicks, so this check is optimistic. A log that "
+                "it has never seen is a stricter one.",
                 "--backtest later.parquet",
             )
         )
     )
     tested = found.backtest
     mark = MARKS.get(tested.grade or "", "open")
-    words = tested.words[:1].upper() + tested.words[1:]
+    text = tested.words[:1].upper() + tested.words[1:]
     return section(
         "fit",
-        TITLE,
-        paragraph(f"Checked on {found.of}: {found.displays:,} displays."),
+        title,
+        paragraph(f"Checked on {found.tested_on}: {found.displays:,} displays."),
         caveat,
-        f'<p class="verdict is-{mark}"><span class="{mark}">Backtest:</span> {escape(words)}.</p>',
+        f'<p class="verdict is-{mark}"><span class="{mark}">Backtest:</span> {escape(text)}.</p>',
         f'<div class="charts">{_rates(found)}{_scores(found)}</div>',
         *(missing(absent) for absent in found.missing),
     )
@@ -266,13 +265,12 @@ def _rates(found: Quality) -> str:
     chart = Chart(
         "observed",
         "Observed and predicted click rate",
-        "Where the model is right, its mark lies within the bar of what was observed in about 9 "
-        "places of 10.",
+        "If the model is right, its predictions are within the interval of the observed rate about "
+        "9 times out of 10.",
         Axis(found.context, names=tuple(row.label for row in rows)),
-        Axis("clicked", "percent", low=0),
+        Axis("click rate", "percent", low=0),
         (
-            Layer(
-                "points",
+            with_intervals(
                 "observed, with 90% interval",
                 places,
                 [row.observed for row in rows],
@@ -281,8 +279,7 @@ def _rates(found: Quality) -> str:
                     f"90% interval {interval(row.low, row.high, 2)}"
                     for row in rows
                 ],
-                low=[row.low for row in rows],
-                high=[row.high for row in rows],
+                rows,
                 colour="c4",
                 offset=-0.12,
             ),
@@ -319,10 +316,10 @@ def _scores(found: Quality) -> str:
     rows = sorted(found.scores, key=lambda row: row.log_likelihood)
     chart = Chart(
         "scores",
-        "Against simpler rules",
-        "How much of the surprise of the clicks each one takes away, against a single click rate "
-        "for all: the longer the bar, the better.",
-        Axis("surprise taken away", "percent"),
+        "Compared with simple baselines",
+        "Share of the deviance that each one explains, compared with one click rate for all: the "
+        "longer the bar, the better.",
+        Axis("deviance explained", "percent"),
         Axis("", names=tuple(row.name for row in rows)),
         tuple(
             Layer(
@@ -331,8 +328,8 @@ def _scores(found: Quality) -> str:
                 [row.explained for row in own],
                 [rows.index(row) for row in own],
                 [
-                    f"{row.name}: {percent(row.explained)} of the surprise\n"
-                    f"log-likelihood a display {row.log_likelihood:.4f}"
+                    f"{row.name}: {percent(row.explained)} of the deviance\n"
+                    f"log-likelihood per display {row.log_likelihood:.4f}"
                     for row in own
                 ],
                 colour="c0" if is_model else "c4",
@@ -342,7 +339,7 @@ def _scores(found: Quality) -> str:
         ),
     )
     numbers = table(
-        ("", "log-likelihood a display", "perplexity", "surprise taken away"),
+        ("", "log-likelihood", "perplexity", "deviance explained"),
         (
             (
                 row.name,

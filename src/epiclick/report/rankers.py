@@ -11,7 +11,7 @@ import numpy as np
 
 from epiclick.comparison.result import Comparison
 from epiclick.comparison.verdict import SURE, Check, Difference, backtest_check, chance
-from epiclick.report.chart import Axis, Chart, Layer
+from epiclick.report.chart import Axis, Chart, Layer, with_intervals
 from epiclick.report.markup import (
     Absent,
     bullets,
@@ -23,7 +23,7 @@ from epiclick.report.markup import (
     section,
     table,
 )
-from epiclick.report.quality import CLEAR, RULES, Quality
+from epiclick.report.quality import BASELINE_NAMES, CLEAR, Quality
 from epiclick.report.report_sources import Sources
 
 if TYPE_CHECKING:
@@ -31,11 +31,19 @@ if TYPE_CHECKING:
 
 ShipState = Literal["yes", "open", "no"]
 
-BLIND_RULES = (RULES["overall"], RULES["by_context"])
-"""Rules that know nothing of items."""
+ITEM_FREE_BASELINES = (BASELINE_NAMES["overall"], BASELINE_NAMES["by_context"])
+"""Baselines that know nothing of items."""
 
 BINS = 40
 MOST_PAIRS = 30  # differences in the table
+
+
+UNCERTAINTY_SOURCES = {
+    "seen": "items seen in the log",
+    "unseen": "items never shown",
+    "position_bias": "position bias",
+    "network": "effect of features",
+}
 
 
 @dataclass(frozen=True)
@@ -44,13 +52,13 @@ class RankerRow:
 
     Attributes:
         name: of the ranker.
-        value: expected clicks a page.
+        value: expected clicks per page.
         low: lower end of its interval.
         high: upper end.
         prob_best: probability that it is the best.
-        loss: clicks a page that choosing it is expected to cost, were the best one known.
-        seen: share of its slots with items judged by their own clicks.
-        spread: part -> share of the variance of its value.
+        loss: expected clicks per page lost by choosing it instead of the best one.
+        seen: share of its slots whose items have clicks of their own in the log.
+        spread: source of uncertainty -> share of the variance of its value.
         truth: its value in a simulated world; NaN where unknown.
     """
 
@@ -70,34 +78,34 @@ class Rankers:
     """A comparison of rankers.
 
     Attributes:
-        rows: from the best to the worst.
-        differences: the best against each other one.
-        verdict: in words.
-        is_uncertain: whether the model knows how sure it is.
-        is_sure: whether the best one beats the next with a probability that allows a verdict.
-        level: probability of the intervals.
         queries: how many were compared.
+        rows: from the best to the worst.
+        level: probability of the intervals.
+        differences: the best against each other one.
         edges: (BINS + 1,) of a histogram of the difference between the best and the next.
         heights: (BINS,) shares.
-        notes: what was left out or assumed.
-        is_backtested: whether the model was checked on a log held back.
+        is_uncertain: whether the model reports its uncertainty.
+        is_sure: whether the best one beats the next with enough probability for a verdict.
+        is_backtested: whether the comparison was checked on a log held back.
         has_log: whether items could be judged by their own clicks.
-        checks: that did not pass and bear on which ranker to ship.
+        checks: those that did not pass and matter for the choice.
+        verdict: as a sentence.
+        notes: what was left out or assumed.
     """
 
-    rows: tuple[RankerRow, ...]
-    differences: tuple[Difference, ...]
-    verdict: str
-    is_uncertain: bool
-    is_sure: bool
-    level: float
     queries: int
+    rows: tuple[RankerRow, ...]
+    level: float
+    differences: tuple[Difference, ...]
     edges: tuple[float, ...]
     heights: tuple[float, ...]
-    notes: tuple[str, ...]
+    is_uncertain: bool
+    is_sure: bool
     is_backtested: bool
     has_log: bool
     checks: tuple[Check, ...]
+    verdict: str
+    notes: tuple[str, ...]
 
     @property
     def state(self) -> ShipState:
@@ -108,11 +116,11 @@ class Rankers:
 
 
 def rankers(sources: Sources, quality: Quality | Absent | None = None) -> Rankers | Absent:
-    """What the comparison found, and what speaks against it in the model's quality."""
+    """Results of the comparison, and checks of the model's quality that speak against them."""
     found = sources.comparison
     if found is None:
         return Absent(
-            "No rankers were compared. Give what two or more of them show (query_id, doc_id, "
+            "No rankers were compared. Give the rankings of two or more (query_id, doc_id, "
             "position) to see which gets more clicks.",
             "--ranking new=new.parquet --ranking old=old.parquet",
         )
@@ -138,11 +146,11 @@ def rankers(sources: Sources, quality: Quality | Absent | None = None) -> Ranker
 
 
 def _further_checks(found: Comparison, quality: Quality | Absent | None) -> Iterator[Check]:
-    """Checks that the page makes beside those of the comparison.
+    """Checks in addition to those of the comparison.
 
-    A better model, or click rates by item, do not bear on rankers: these know items by the clicks
-    that a comparison gives the model as well. Rules that know nothing of items do: where one of
-    them predicts clicks better, what the model knows of items is worth nothing.
+    A better model, or click rates by item, say nothing against the comparison: they know items by
+    clicks that a comparison gives the model as well. Baselines that know nothing of items do: where
+    one of them predicts clicks better, what the model knows of items is worthless.
     """
     if not found.has_log:
         title = "all items are judged by their features alone"
@@ -152,8 +160,8 @@ def _further_checks(found: Comparison, quality: Quality | Absent | None) -> Iter
     if found.backtest is None:
         yield from backtest_check(quality.backtest.grade, quality.backtest.words)
     for row in quality.scores:
-        if row.name in BLIND_RULES and row.lead < -CLEAR * row.lead_error:
-            title = f"a simple rule ({row.name}) predicts clicks better than the model"
+        if row.name in ITEM_FREE_BASELINES and row.lead < -CLEAR * row.lead_error:
+            title = f"a simple baseline ({row.name}) predicts clicks better than the model"
             remedy = "Train for longer, or with other features."
             yield Check("rules", "failed", title, "", remedy)
             return
@@ -179,31 +187,22 @@ def _rows(found: Comparison, truth: Mapping[str, float]) -> list[RankerRow]:
 def _histogram(
     found: Comparison, others: list[Difference]
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Edges and shares of the best ranker's lead over the next; nothing where that is no matter."""
+    """Edges and shares of the best ranker's lead over the next; empty where it is certain."""
     if not others or not found.is_uncertain:
         return (), ()
-    drawn = found.samples()
-    lead = (drawn[others[0].name] - drawn[others[0].against]).to_numpy()
+    samples = found.samples()
+    lead = (samples[others[0].name] - samples[others[0].against]).to_numpy()
     if np.ptp(lead) == 0:
         return (), ()
     heights, edges = np.histogram(lead, bins=BINS)
     return tuple(edges.tolist()), tuple((heights / len(lead)).tolist())
 
 
-TITLE = "Which ranker to ship"
-PARTS = {
-    "seen": "items seen in the log",
-    "unseen": "items never shown",
-    "position_bias": "position bias",
-    "network": "what features say",
-}
-
-
 def rankers_section(report: "Report") -> str:
-    """Verdict, values, lead, where the uncertainty comes from."""
-    found = report.rankers
+    """Verdict, values, lead, sources of the uncertainty."""
+    found, title = report.rankers, "Which ranker to ship"
     if isinstance(found, Absent):
-        return section("rankers", TITLE, missing(found))
+        return section("rankers", title, missing(found))
     charts = _values(found) + (_lead(found) if found.heights else "")
     backtest = (
         ""
@@ -214,7 +213,7 @@ def rankers_section(report: "Report") -> str:
     )
     return section(
         "rankers",
-        TITLE,
+        title,
         f'<p class="verdict is-{found.state}"><b>Verdict:</b> {escape(found.verdict)}</p>',
         backtest,
         f'<div class="charts">{charts}</div>',
@@ -231,31 +230,29 @@ def _values(found: Rankers) -> str:
     level = f"{found.level:.0%}"
     knows_truth = not any(math.isnan(row.truth) for row in rows)
     aid = (
-        f"Expected clicks on a page of results, with {level} intervals; rankers share much of "
-        "their uncertainty, so intervals that overlap may still be told apart."
+        f"Expected clicks per page, with {level} intervals; rankers share much of their "
+        "uncertainty, so even rankers with overlapping intervals may clearly differ."
     )
     if not found.is_uncertain:
-        aid = "Expected clicks on a page of results; this model cannot say how sure they are."
+        aid = "Expected clicks per page; this model does not report its uncertainty."
     chart = Chart(
         "values",
-        f"Clicks a page, over {found.queries:,} queries",
+        f"Clicks per page, over {found.queries:,} queries",
         aid,
-        Axis("clicks a page"),
+        Axis("clicks per page"),
         Axis("", names=tuple(row.name for row in rows)),
         (
-            Layer(
-                "points",
+            with_intervals(
                 "expected" if knows_truth else "",
                 [row.value for row in rows],
                 range(len(rows)),
-                [_told(found, row) for row in rows],
-                low=[row.low for row in rows] if found.is_uncertain else (),
-                high=[row.high for row in rows] if found.is_uncertain else (),
+                [_tooltip(found, row) for row in rows],
+                rows if found.is_uncertain else (),
             ),
             *([_truth(rows)] if knows_truth else []),
         ),
     )
-    columns = ("ranker", "clicks a page", f"{level} interval", "P(best)", "expected loss", "seen")
+    columns = ("ranker", "clicks per page", f"{level} interval", "P(best)", "expected loss", "seen")
     numbers = table(
         (*columns, "truth") if knows_truth else columns,
         (
@@ -275,20 +272,20 @@ def _values(found: Rankers) -> str:
 
 
 def _truth(rows: list[RankerRow]) -> Layer:
-    """What the rankers truly get, just above what was expected."""
+    """True values, just above the expected ones."""
     return Layer(
         "points",
         "truth",
         [row.truth for row in rows],
         range(len(rows)),
-        [f"{row.name}: truly {number(row.truth, 4)} clicks a page" for row in rows],
+        [f"{row.name}: truly {number(row.truth, 4)} clicks per page" for row in rows],
         colour="truth",
         offset=0.18,
     )
 
 
-def _told(found: Rankers, row: RankerRow) -> str:
-    text = f"{row.name}: {number(row.value, 4)} clicks a page"
+def _tooltip(found: Rankers, row: RankerRow) -> str:
+    text = f"{row.name}: {number(row.value, 4)} clicks per page"
     if not found.is_uncertain:
         return text
     ends = f"{number(row.low, 4)} to {number(row.high, 4)}"
@@ -304,9 +301,9 @@ def _lead(found: Rankers) -> str:
     chart = Chart(
         "lead",
         f"Lead of {lead.name} over {lead.against}",
-        f"All leads that the clicks allow, by how likely they are: what lies right of the dashed "
-        f"line at 0 speaks for {lead.name}.",
-        Axis("clicks a page more"),
+        f"Probability of each lead given the clicks: the part to the right of the dashed line at 0 "
+        f"favours {lead.name}.",
+        Axis("difference in clicks per page"),
         Axis("probability", "percent", low=0),
         (
             Layer(
@@ -315,7 +312,7 @@ def _lead(found: Rankers) -> str:
                 middles,
                 found.heights,
                 [
-                    f"{one:+.4f} to {other:+.4f} clicks a page: {percent(share)}"
+                    f"{one:+.4f} to {other:+.4f} clicks per page: {percent(share)}"
                     for (one, other), share in zip(pairwise(edges), found.heights, strict=True)
                 ],
                 size=size,
@@ -334,7 +331,7 @@ def _differences(found: Rankers) -> str:
         (
             "ranker",
             "against",
-            "clicks a page",
+            "clicks per page",
             "relative",
             f"{found.level:.0%} interval",
             "P(better)",
@@ -359,6 +356,9 @@ def _differences(found: Rankers) -> str:
 def _spread(found: Rankers) -> str:
     shares = [(row.name, dict(row.spread)) for row in found.rows]
     return table(
-        ("share of the variance", *PARTS.values()),
-        ((name, *(percent(own.get(part), 0) for part in PARTS)) for name, own in shares),
+        ("share of the variance", *UNCERTAINTY_SOURCES.values()),
+        (
+            (name, *(percent(own.get(part), 0) for part in UNCERTAINTY_SOURCES))
+            for name, own in shares
+        ),
     )

@@ -1,4 +1,4 @@
-"""Calibration: whether predictions came true as often as predicted."""
+"""Calibration: whether clicks came as often as predicted, and intervals contain the truth."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ from epiclick.fitted.parameters import parameter_draws
 from epiclick.fitted.prediction import bias_by, contexts_of, networks_of, relevance_of_pairs
 from epiclick.fitted.state import FittedModel
 from epiclick.report.bias import Bias
-from epiclick.report.chart import Axis, Chart, Layer
+from epiclick.report.chart import Axis, Chart, Layer, with_intervals
 from epiclick.report.markup import (
     Absent,
     figure,
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
     from epiclick.report.page import Report
 
 BINS = 10
-DRAWS = 99  # of the clicks of a pair: its own number has one of a hundred places among them
+DRAWS = 99  # of the clicks of a pair: the observed number has one of a hundred ranks among them
 MOST_RANKED = 4_000  # pairs
 
 
 @dataclass(frozen=True)
 class ReliabilityRow:
-    """Displays for which about the same click rate was foretold.
+    """Displays of about the same predicted click rate.
 
     Attributes:
         predicted: that rate.
-        observed: the rate that was.
-        low: lower end of what may be the true one.
+        observed: the observed rate.
+        low: lower end of its interval.
         high: upper end.
-        displays: how many.
+        displays: number of displays.
     """
 
     predicted: float
@@ -55,18 +55,18 @@ class ReliabilityRow:
 
 @dataclass(frozen=True)
 class Reliability:
-    """Foretold and observed.
+    """Predicted and observed clicks.
 
     Attributes:
-        rows: tenths of the displays, from the lowest rate foretold to the highest.
-        places: (10,) share of items whose number of clicks lies in each tenth of what was foretold
-            for it; a tenth each, if items differ as much as the model says.
+        rows: tenths of the displays, from the lowest predicted rate to the highest.
+        ranks: (10,) share of items whose number of clicks is in each tenth of its predicted
+            distribution; a tenth each, if items differ as much as the model says.
         band: how far chance alone moves such a share, with probability 0.99.
-        items: how many were placed.
+        items: how many were ranked.
     """
 
     rows: tuple[ReliabilityRow, ...]
-    places: tuple[float, ...]
+    ranks: tuple[float, ...]
     band: float
     items: int
 
@@ -74,13 +74,13 @@ class Reliability:
 def reliability(
     fitted: FittedModel, counts: ClickCounts, chance: np.ndarray, *, seed: int
 ) -> Reliability:
-    """Compare rates and counts with the model's.
+    """Compare observed rates and counts with the model's.
 
     Args:
         fitted: the model.
         counts: clicks.
         chance: (entries,) probability of a click by the model.
-        seed: of the items that are placed, and of their draws.
+        seed: of the items that are ranked, and of their draws.
     """
     rng = np.random.default_rng([seed, 7])
     order = np.argsort(chance, kind="stable")
@@ -95,8 +95,8 @@ def reliability(
     chosen = np.arange(len(counts))
     if len(chosen) > MOST_RANKED:
         chosen = np.sort(rng.choice(len(chosen), MOST_RANKED, replace=False))
-    places = _places(fitted, counts.subset(chosen), rng)
-    share = np.histogram(places, bins=BINS, range=(0, 1))[0] / len(places)
+    ranks = _ranks(fitted, counts.subset(chosen), rng)
+    share = np.histogram(ranks, bins=BINS, range=(0, 1))[0] / len(ranks)
     return Reliability(
         rows=tuple(
             ReliabilityRow(
@@ -108,14 +108,14 @@ def reliability(
             )
             for g in range(size)
         ),
-        places=tuple(share.tolist()),
-        band=float(2.576 * np.sqrt((1 - 1 / BINS) / BINS / len(places))),
-        items=len(places),
+        ranks=tuple(share.tolist()),
+        band=float(2.576 * np.sqrt((1 - 1 / BINS) / BINS / len(ranks))),
+        items=len(ranks),
     )
 
 
-def _places(fitted: FittedModel, counts: ClickCounts, rng: np.random.Generator) -> np.ndarray:
-    """(pairs,) place of each pair's clicks among draws from the model, from 0 to 1."""
+def _ranks(fitted: FittedModel, counts: ClickCounts, rng: np.random.Generator) -> np.ndarray:
+    """(pairs,) rank of each pair's clicks among draws from the model, from 0 to 1."""
     draws = parameter_draws(fitted, DRAWS)
     networks = networks_of(draws)
     theta, _ = bias_by(fitted, draws, contexts_of(fitted, counts.contexts, warn=False))
@@ -140,50 +140,48 @@ def _places(fitted: FittedModel, counts: ClickCounts, rng: np.random.Generator) 
 
 
 def calibration_section(report: "Report") -> str:
-    """Reliability of rates and counts, and coverage of the truth where it is known."""
+    """Reliability of rates and counts, and coverage where the truth is known."""
     quality, charts = report.quality, ""
     if isinstance(quality, Absent):
         parts = [missing(quality)]
     else:
-        charts = _rates(quality.reliability) + _places_chart(quality.reliability)
-        parts = [paragraph(f"Checked on {quality.of}.")]
+        charts = _rate_chart(quality.reliability) + _rank_chart(quality.reliability)
+        parts = [paragraph(f"Checked on {quality.tested_on}.")]
     coverage = None if isinstance(report.items, Absent) else report.items.coverage
     if coverage is not None and coverage.curve:
-        charts += _curve(coverage)
+        charts += _coverage_chart(coverage)
     parts.append(f'<div class="charts">{charts}</div>')
-    parts.append(_truth(report, coverage))
-    return section("calibration", "Can its probabilities be believed?", *parts)
+    parts.append(_coverage_text(report, coverage))
+    return section("calibration", "Are its probabilities calibrated?", *parts)
 
 
-def _rates(found: Reliability) -> str:
+def _rate_chart(found: Reliability) -> str:
     rows = found.rows
     most = max(max(row.high, row.predicted) for row in rows) * 1.04
     chart = Chart(
         "reliability",
-        "Rates that were foretold, and those that came",
-        "Each mark is a tenth of the displays: on the dashed line, what was foretold came true; "
-        "above it there were more clicks than foretold.",
-        Axis("foretold click rate", "percent", low=0, high=most),
+        "Predicted and observed click rates",
+        "Each mark is a tenth of the displays: on the dashed line the rate was as predicted, above "
+        "it there were more clicks than predicted.",
+        Axis("predicted click rate", "percent", low=0, high=most),
         Axis("observed click rate", "percent", low=0, high=most),
         (
-            Layer("rule", "as foretold", [0, most], [0, most], colour="c4"),
-            Layer(
-                "points",
+            Layer("rule", "as predicted", [0, most], [0, most], colour="c4"),
+            with_intervals(
                 "observed, with 90% interval",
                 [row.predicted for row in rows],
                 [row.observed for row in rows],
                 [
-                    f"foretold {percent(row.predicted)}, observed {percent(row.observed)}\n"
+                    f"predicted {percent(row.predicted)}, observed {percent(row.observed)}\n"
                     f"90% interval {interval(row.low, row.high)}, {row.displays:,} displays"
                     for row in rows
                 ],
-                low=[row.low for row in rows],
-                high=[row.high for row in rows],
+                rows,
             ),
         ),
     )
     numbers = table(
-        ("foretold", "observed", "90% interval", "displays"),
+        ("predicted", "observed", "90% interval", "displays"),
         (
             (
                 percent(row.predicted),
@@ -198,26 +196,26 @@ def _rates(found: Reliability) -> str:
     return figure(chart, numbers)
 
 
-def _places_chart(found: Reliability) -> str:
-    count = len(found.places)
+def _rank_chart(found: Reliability) -> str:
+    count = len(found.ranks)
     names = tuple(f"{10 * i}–{10 * (i + 1)}" for i in range(count))
     even = 1 / count
     chart = Chart(
-        "places",
-        "Clicks of single items, among what was foretold for them",
-        "Flat, within the dashed lines, is right: high at both ends, the model is too sure of "
-        "items; high in the middle, it is not sure enough.",
-        Axis("place among the clicks foretold, in %", names=names),
-        Axis("of items", "percent", low=0),
+        "ranks",
+        "Clicks of each item within their predicted distribution",
+        "Flat, within the dashed lines, is calibrated: if both ends are high, the model is "
+        "overconfident about items; if the middle is high, it is underconfident.",
+        Axis("percentile of the predicted distribution", names=names),
+        Axis("share of items", "percent", low=0),
         (
             Layer(
                 "bars",
                 "",
                 range(count),
-                found.places,
+                found.ranks,
                 [
-                    f"{percent(share)} of {found.items:,} items; {percent(even)} would be even"
-                    for share in found.places
+                    f"{percent(share)} of {found.items:,} items; {percent(even)} expected"
+                    for share in found.ranks
                 ],
                 size=0.86,
             ),
@@ -227,64 +225,62 @@ def _places_chart(found: Reliability) -> str:
             ),
         ),
     )
-    return figure(chart, table(("place", "share of items"), zip(
-        names, map(percent, found.places), strict=True
-    )))  # fmt: skip
+    rows = zip(names, map(percent, found.ranks), strict=True)
+    return figure(chart, table(("percentile", "share of items"), rows))
 
 
-def _curve(found: ItemCoverage) -> str:
+def _coverage_chart(found: ItemCoverage) -> str:
     chart = Chart(
         "coverage",
-        "How often intervals of relevance hold the truth",
-        "On the dashed line, intervals that promise to hold with some probability do; below it "
-        "they are too narrow.",
-        Axis("promised", "percent", low=0, high=1),
-        Axis("held", "percent", low=0, high=1),
+        "Coverage of the relevance intervals",
+        "How often intervals contain the true relevance: on the dashed line as often as they "
+        "should; below it they are too narrow.",
+        Axis("nominal level", "percent", low=0, high=1),
+        Axis("actual coverage", "percent", low=0, high=1),
         (
-            Layer("rule", "as promised", [0, 1], [0, 1], colour="c4"),
+            Layer("rule", "nominal", [0, 1], [0, 1], colour="c4"),
             Layer(
                 "points",
-                "held",
+                "actual",
                 [level for level, _ in found.curve],
                 [share for _, share in found.curve],
-                [f"promised {level:.0%}, held {percent(share)}" for level, share in found.curve],
+                [f"nominal {level:.0%}, actual {percent(share)}" for level, share in found.curve],
             ),
         ),
     )
     rows = ((f"{level:.0%}", percent(share)) for level, share in found.curve)
-    return figure(chart, table(("promised", "held"), rows, texts=0))
+    return figure(chart, table(("nominal", "actual"), rows, texts=0))
 
 
-def _truth(report: "Report", coverage: ItemCoverage | None) -> str:
-    """Coverage in words, or why there is none."""
+def _coverage_text(report: "Report", coverage: ItemCoverage | None) -> str:
+    """Coverage in sentences, or why there is none."""
     if not report.has_truth:
         return missing(
             Absent(
-                "How often intervals hold the truth is known only where the truth is: in a "
-                "simulated world.",
+                "How often intervals contain the truth can only be measured in a simulated world.",
                 "--truth world",
             )
         )
-    words = [_held_biases(report.bias)]
+    sentences = [_bias_coverage(report.bias)]
     if coverage is not None:
-        words.append(
+        sentences.append(
             f"Of {coverage.items:,} items whose true relevance is known, "
-            f"{percent(coverage.held / coverage.items)} lie in their {report.bias.level:.0%} "
-            f"interval; the expected relevance is {coverage.error:.3f} away from it on average."
+            f"{percent(coverage.held / coverage.items)} have it in their {report.bias.level:.0%} "
+            f"interval; the mean absolute error of the expected relevance is {coverage.error:.3f}."
         )
     elif not isinstance(report.items, Absent):
-        words.append(
-            "Relevance has no interval, or no scale, that could be held against the truth."
+        sentences.append(
+            "Relevance has no intervals, or no identified scale, to compare with the truth."
         )
-    return paragraph(" ".join(word for word in words if word))
+    return paragraph(" ".join(sentences))
 
 
-def _held_biases(found: Bias) -> str:
+def _bias_coverage(found: Bias) -> str:
     known = [row for row in found.rows if row.truth == row.truth and row.has_interval]
     if not known or not found.intervals:
-        return "Position bias has no interval, or no known truth, to be held against each other."
-    held = sum(row.relative_low <= row.truth <= row.relative_high for row in known)
+        return "Position bias has no intervals, or no known truth to compare them with."
+    covered = sum(row.relative_low <= row.truth <= row.relative_high for row in known)
     return (
-        f"Of {len(known)} position biases, {held} have their true value in the "
+        f"Of {len(known)} position biases, {covered} have their true value in the "
         f"{found.level:.0%} interval."
     )

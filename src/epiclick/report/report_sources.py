@@ -1,10 +1,8 @@
-"""All that a report is made from."""
+"""What a report is made from, and the clicks that its model is tested on."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-
-import numpy as np
 
 from epiclick.api import BaseModel
 from epiclick.comparison.result import Comparison
@@ -15,6 +13,10 @@ from epiclick.evaluation.truth import Truth
 from epiclick.fitted.state import FittedModel
 from epiclick.report.markup import Absent
 
+NO_FEATURES = Absent(
+    "The model needs features of items, which were not given.", "--features features.parquet"
+)
+
 
 @dataclass(frozen=True, eq=False)
 class Sources:
@@ -23,17 +25,17 @@ class Sources:
     Attributes:
         model: the fitted model.
         name: what to call it.
-        log: the log it was trained on, features joined where they were given; None if not given.
-        later: a log that was held back, likewise.
-        features: of items, where they were given.
+        log: the log it was trained on, joined with features if there are any; None if not given.
+        later: a log that was held back; the same.
+        features: of items, if given.
         others: models to score beside this one, by name.
-        comparison: of rankers, if some were given.
-        truth: of a simulated world, if that is where the log comes from.
-        true_values: ranker -> clicks a page that it truly gets in that world.
-        command: what was typed.
+        comparison: of rankers, if any were given.
+        truth: of a simulated world, if the log comes from one.
+        true_values: ranker -> its true clicks per page in that world.
+        command: the command line.
         log_names: the log's files, as given.
         later_names: those of the log that was held back.
-        made: the day, as text.
+        created: the date, as text.
     """
 
     model: BaseModel
@@ -48,73 +50,63 @@ class Sources:
     command: str = ""
     log_names: tuple[str, ...] = ()
     later_names: tuple[str, ...] = ()
-    made: str = ""
+    created: str = ""
 
     @property
     def fitted(self) -> FittedModel:
-        """The model's inside."""
+        """The state of the model."""
         return self.model.fitted_
 
     @property
     def can_judge(self) -> bool:
-        """Whether items of a log can be judged: features are there, or not needed."""
+        """Whether relevance can be estimated: features are given, or not needed."""
         return self.fitted.features is None or self.features is not None
 
     @cached_property
     def tested(self) -> "Trial | Absent":
-        """The clicks on which the model is checked."""
+        """The clicks that the model is tested on."""
         if self.log is None and self.later is None:
-            return Absent(
-                "No clicks were given to check the model on.",
-                "--backtest later.parquet",
-            )
+            return Absent("No clicks were given to test the model on.", "--backtest later.parquet")
         if not self.can_judge:
-            return Absent(
-                "The model judges items by their features, and these were not given.",
-                "--features features.parquet",
-            )
+            return NO_FEATURES
         if self.later is not None:
             return Trial(self.later, self.fitted, self.log, "a log that was held back", True)
         assert self.log is not None
-        return _unseen_of(self.fitted, self.log)
+        return _least_seen(self.fitted, self.log)
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """Clicks on which the model is checked.
+    """Clicks that the model is tested on.
 
     Attributes:
         counts: the clicks.
-        fitted: the model, without what it knows of these very items.
-        train: clicks from which baselines learn, if there are any.
-        words: what clicks these are: "a log that was held back".
-        fair: whether the model had never seen them.
+        fitted: the model, without posteriors of items that it is tested on.
+        train: clicks that baselines learn from, if there are any.
+        description: which clicks: "a log that was held back".
+        unseen: whether the model had never seen them.
     """
 
     counts: ClickCounts
     fitted: FittedModel
     train: ClickCounts | None
-    words: str
-    fair: bool
+    description: str
+    unseen: bool
 
 
-def _unseen_of(fitted: FittedModel, log: ClickCounts) -> Trial:
+def _least_seen(fitted: FittedModel, log: ClickCounts) -> Trial:
     """The part of a log that the model has seen least of."""
     train, held_out = (
         is_among("query_id", log.query_id, queries)
         for queries in (fitted.queries.train, fitted.queries.held_out)
     )
-    for chosen, words, fair in (
+    for chosen, description, unseen in (
         (~train & ~held_out, "queries of the log that the model had never seen", True),
-        (held_out, "queries of the log that were held out while training", False),
+        (held_out, "queries of the log that were held out during training", False),
     ):
         if chosen.any():
+            # held-out queries are among the items whose posterior is stored
+            without_items = replace(fitted, items=None)
             learned = log.subset(train) if train.any() else None
-            return Trial(log.subset(chosen), _forgetful(fitted), learned, words, fair)
-    everything = np.ones(len(log), bool)
-    return Trial(log.subset(everything), fitted, log, "clicks it has learned from", False)
-
-
-def _forgetful(fitted: FittedModel) -> FittedModel:
-    """The model without the items that it knows by their clicks, those held out among them."""
-    return replace(fitted, items=None)
+            return Trial(log.subset(chosen), without_items, learned, description, unseen)
+    return Trial(log, fitted, log, "the clicks it was trained on", False)

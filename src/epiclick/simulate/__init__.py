@@ -1,1 +1,1 @@
-"""Worlds whose truth is known: LTR data, a logging policy, users who click."""
+"""Simulated worlds with known truth: LTR data, a logging policy, users who click."""

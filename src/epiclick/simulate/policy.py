@@ -1,18 +1,17 @@
 r"""The logging policy: a Plackett-Luce ranker trained on a few queries (paper, section 6).
 
-The paper says: a network with two hidden layers of 64 units, optimised on 30 random training
-queries in a supervised manner, with rankings sampled from it. What it leaves open, and what is
-taken here:
+The paper specifies a network with two hidden layers of 64 units, optimised on 30 random training
+queries in a supervised manner, with rankings sampled from it. It leaves open, and we choose:
 
-- Objective: expected DCG at the number of positions, gain = the relevance that is known to the
-  supervisor (zeta of the label; with Beta relevance its mean, so that rankings depend on features
-  only), discount 1/log2(1 + k), the usual one; gradient by PL-Rank (Oosterhuis 2021).
+- Objective: expected DCG at the number of positions, with the supervisor's relevance as gain (zeta
+  of the label; with Beta relevance its mean, so that rankings depend on features only) and the
+  usual discount 1/log2(1 + k); gradient by PL-Rank (Oosterhuis 2021).
 - Optimiser: Adam, learning rate 0.001, full batch, 100 steps, 32 sampled rankings per query and
-  step. On unseen queries DCG hardly grows after that, while the policy grows ever more certain of
-  itself. Here about half of all displays are away from the position at which their item is shown
-  most (at 3,000 steps a quarter); a policy that never moves an item would leave position bias and
-  relevance indistinguishable. `strength` sharpens or dulls it.
-- Inputs: features after a signed logarithm, standardised (raw ones span many orders of magnitude).
+  step. More steps hardly increase DCG on unseen queries, but make the policy ever more
+  deterministic. With 100, about half of all displays are away from the most frequent position of
+  their item (with 3,000, a quarter); if items never moved, position bias and relevance could not
+  be distinguished. `strength` makes the policy more or less deterministic.
+- Inputs: features after a signed logarithm, standardised; raw ones span many orders of magnitude.
 """
 
 from dataclasses import dataclass
@@ -33,9 +32,9 @@ TRAINING_QUERIES = 30
 STEPS = 100
 LEARNING_RATE = 1e-3
 SAMPLES = 32  # rankings per query and step
-SCALER_ROWS = 100_000  # enough to know a mean and a scale
+SCALER_ROWS = 100_000  # enough for a mean and a scale
 CHUNK = 65_536  # rows scored at once
-CANDIDATES = 2_000_000  # candidates of pages sampled at once
+CANDIDATES = 2_000_000  # candidates of the pages that are sampled at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +43,7 @@ class Rankings:
 
     Attributes:
         rows: (pages, positions) row of the item shown, -1 below the end of a short page.
-        taste: (pages, positions) what this page's user adds to the item's logit relevance.
+        taste: (pages, positions) added by the page's user to the item's relevance, in logits.
     """
 
     rows: np.ndarray
@@ -68,7 +67,7 @@ def sample_rankings(
     Args:
         scores: (pairs,) score of each row.
         queries: the rows of each query.
-        page_query: (pages,) number of the query each page is for.
+        page_query: (pages,) number of the query of each page.
         positions: K; a query with fewer documents shows them all.
         rng: source of the noise.
         strength: 0 gives uniformly random rankings.
@@ -76,7 +75,7 @@ def sample_rankings(
     """
     rows = np.full((len(page_query), positions), -1, dtype=np.int64)
     tastes = np.zeros((len(page_query), positions))
-    # Pages of queries alike in size are sampled together, so that little is spent on padding.
+    # Pages of queries of similar size are sampled together, which saves padding.
     order = np.argsort(queries.sizes[page_query], kind="stable")
     chunk = max(1, CANDIDATES // int(queries.sizes.max()))
     for start in range(0, len(order), chunk):
@@ -132,7 +131,7 @@ def pl_rank_gradient(
     logits = jnp.where(left, scores, -jnp.inf)
     largest = logits.max(axis=-1, keepdims=True)
     odds = jnp.exp(logits - jnp.where(jnp.isfinite(largest), largest, 0))
-    # Where anything is left its largest odds are 1; elsewhere all are 0 and must not become NaN.
+    # Where any document is left the largest odds are 1; otherwise all are 0 and must not be NaN.
     probability = odds / jnp.maximum(odds.sum(axis=-1, keepdims=True), 1)
 
     reward = position_weights * jnp.where(shown, relevance[rankings], 0)  # (samples, K)
@@ -206,15 +205,15 @@ def train_policy(
     positions: int,
     rng: np.random.Generator,
 ) -> LoggingPolicy:
-    """Train a policy on 30 random ones (or all) of the training queries.
+    """Train a policy on 30 random training queries (all, if there are fewer).
 
     Args:
         features: all pairs.
-        relevance: (pairs,) what the supervisor knows.
+        relevance: (pairs,) known to the supervisor.
         queries: the rows of each query.
         training_queries: numbers of the queries of the training split.
-        positions: how deep the DCG looks.
-        rng: source of the queries, the first weights and the sampled rankings.
+        positions: depth of the DCG.
+        rng: source of the queries, the initial weights and the sampled rankings.
     """
     refuse_after_fork()
     count = min(TRAINING_QUERIES, len(training_queries))

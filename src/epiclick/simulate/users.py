@@ -1,6 +1,6 @@
 """Users who click: how a page's items and their positions turn into clicks.
 
-Every click model is a kind of user, who clicks as it says; the others break all of them.
+Every click model defines users who follow it; the other users violate all click models.
 """
 
 from collections.abc import Callable
@@ -13,9 +13,10 @@ from epiclick.click_models.click_model import ClickModel, Emission, given_names
 from epiclick.click_models.recursion import click_chances, draw_clicks
 from epiclick.click_models.registry import CLICK_MODELS
 
+THETA = "theta"  # column of tables of examination
 SATISFACTION = 0.5  # probability that a click ends the cascade user's search
-TRUST_FLOOR = 0.8  # of the clicks on relevant items that survive however low the item is
-TRUST_NOISE = 0.3  # probability that the first item is clicked for its place alone
+TRUST_FLOOR = 0.8  # share of the clicks on relevant items that remain at any depth
+TRUST_NOISE = 0.3  # probability that the first item is clicked for its position alone
 
 
 @dataclass(frozen=True)
@@ -26,9 +27,9 @@ class UserModel:
         draw: (relevance (pages, K), position_bias (K,), rng) -> clicks (pages, K) bool.
         probability: (relevance (..., K), position_bias (K,)) -> (..., K), the probability of a
             click on each item, averaged over what happens on the rest of the page.
-        has_taste: each page's user adds a taste of their own to relevance, and the logging policy
-            knows it.
-        click_model: the one by which they click; None for users who follow none.
+        has_taste: whether each page's user adds a taste of their own to relevance, which the
+            logging policy knows.
+        click_model: the one that they follow, if any.
     """
 
     draw: Callable[[np.ndarray, np.ndarray, np.random.Generator], np.ndarray]
@@ -46,7 +47,7 @@ def trust_probability(relevance: np.ndarray, position_bias: np.ndarray) -> np.nd
     """Trust bias: P(click) = theta_k (plus_k zeta + minus_k (1 - zeta)).
 
     plus_k = 0.8 + 0.2 / k: relevant items lower down are recognised less often.
-    minus_k = 0.3 / k: items that are not relevant are clicked because they stand high.
+    minus_k = 0.3 / k: items that are not relevant are clicked because they are near the top.
     """
     k = np.arange(1, len(position_bias) + 1)
     plus, minus = TRUST_FLOOR + (1 - TRUST_FLOOR) / k, TRUST_NOISE / k
@@ -80,18 +81,18 @@ def draw_cascade(
 
     A user has the patience to read down to position k with probability theta_k (so theta must not
     increase), clicks what is read with probability zeta, and after each click stops, satisfied,
-    with probability 0.5. Clicks thus lower the examination of all that stands below them.
+    with probability 0.5. Clicks thus lower the examination of everything below them.
     """
     patient = rng.random((len(relevance), 1)) < position_bias
     attracted = rng.random(relevance.shape) < relevance
     satisfied = attracted & (rng.random(relevance.shape) < SATISFACTION)
-    # Patience ends once for all, so whoever reads k has read, and may have clicked, all above it.
+    # Patience ends only once, so a user who reads k has read, and may have clicked, all above it.
     satisfied_above = np.cumsum(satisfied, axis=1) - satisfied > 0
     return patient & attracted & ~satisfied_above
 
 
 def users_of(model: ClickModel) -> UserModel:
-    """Users who click as a click model says, with the parameters of its `world`."""
+    """Users who follow a click model, with the parameters of its `world`."""
 
     def draw(
         relevance: np.ndarray, position_bias: np.ndarray, rng: np.random.Generator
@@ -103,7 +104,7 @@ def users_of(model: ClickModel) -> UserModel:
     def probability(relevance: np.ndarray, position_bias: np.ndarray) -> np.ndarray:
         contexts, emission = model.world(position_bias)
         depth = relevance.shape[-1]
-        # all pages have the same slots: as draws of one page they are gone through together
+        # all pages have the same slots, so they can be treated as draws of one page
         pages = relevance.reshape(-1, 1, depth)
         one = Emission(*(None if part is None else part[None] for part in emission))
         chances = click_chances(model.states(contexts), one, np.arange(depth)[None], pages)
@@ -120,11 +121,8 @@ USERS: dict[str, UserModel] = {
 }
 
 
-THETA = "theta"
-
-
 def examination_table(users: str, position_bias: np.ndarray) -> pa.Table:
-    """Contexts of a world, those of its users' click model, and `theta` in each.
+    """Contexts of the users' click model, and `theta` in each.
 
     Users who follow no click model have position bias alone.
     """
@@ -136,8 +134,8 @@ def examination_table(users: str, position_bias: np.ndarray) -> pa.Table:
 def examination_at(examination: pa.Table, contexts: pa.Table) -> np.ndarray:
     """(contexts,) true theta in the contexts of a fitted model, whichever click model it has.
 
-    NaN where this world has no such context, or several that differ: users who look further after
-    a click have no position bias that is the same on all pages.
+    NaN where this world has no such context, or several that differ: if examination depends on
+    earlier clicks, no single position bias is valid for all pages.
     """
     if not has_positions_alone(contexts):
         return np.full(len(contexts), np.nan)
@@ -150,7 +148,7 @@ def examination_at(examination: pa.Table, contexts: pa.Table) -> np.ndarray:
 
 
 def has_positions_alone(contexts: pa.Table) -> bool:
-    """Whether positions, as numbers, are all that is given in contexts, as in simulated worlds."""
+    """Whether integer positions are the only given context, as in simulated worlds."""
     history = [name for model in CLICK_MODELS.values() for name in model.history]
     given = given_names(contexts, history)
     return given == ["position"] and pa.types.is_integer(contexts["position"].type)

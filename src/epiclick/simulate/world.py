@@ -13,16 +13,8 @@ from epiclick.arguments import check_path
 from epiclick.beta import Beta
 from epiclick.data.features import FeatureTable
 from epiclick.errors import InputError, Problem
+from epiclick.simulate import world_items
 from epiclick.simulate.users import USERS, examination_table
-from epiclick.simulate.world_items import (
-    QueryGroups,
-    beta_prior,
-    label_relevance,
-    make_items,
-    mean_over_users,
-    splits,
-    taste_relevance,
-)
 from epiclick.simulate.world_settings import WorldSettings, resolve_settings
 
 if TYPE_CHECKING:
@@ -33,16 +25,16 @@ STAGES = ("rankings", "relevance", "policy", "pages", "displays", "clicks")
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """Everything that is true in a simulated world, and what its users left in the log.
+    """The truth of a simulated world, and the click log of its users.
 
     Attributes:
-        settings: what it was made from.
+        settings: the arguments of `simulate`.
         features: all (query, doc) pairs.
-        relevance: (pairs,) zeta of each pair; with personal users, its mean over users.
+        relevance: (pairs,) zeta of each pair; with personal users its mean over users.
         position_bias: (positions,) theta.
         log: page_id, query_id, doc_id, position (from 1), click; page by page, top to bottom.
-        prior: the Betas relevance was drawn from; None unless relevance="beta" and users have no
-            taste of their own (the mean over users follows no Beta).
+        prior: the Betas that relevance was drawn from; None unless relevance="beta" and users have
+            no taste of their own (the mean over users follows no Beta).
     """
 
     settings: WorldSettings
@@ -56,14 +48,14 @@ class World:
     def click_if_first(self) -> np.ndarray:
         """(pairs,) probability of a click if shown first: theta_1 zeta.
 
-        Users with trust bias also click for the place itself (see `trust_probability`).
+        Users with trust bias also click for the position itself (see `trust_probability`).
         """
         probability = USERS[self.settings.users].probability
         return probability(self.relevance[:, None], self.position_bias[:1])[:, 0]
 
     @property
     def examination(self) -> pa.Table:
-        """Context columns of the users' click model, and the true `theta` of each context."""
+        """Contexts of the users' click model, and the true `theta` of each."""
         return examination_table(self.settings.users, self.position_bias)
 
     @property
@@ -83,7 +75,7 @@ class World:
         return read_log(self.log, features=self.features, **options)
 
     def save(self, folder: str | Path) -> None:
-        """Write the world into a folder; only a world that `save` wrote is replaced."""
+        """Write the world to a folder; an existing one is replaced only if `save` wrote it."""
         from epiclick.simulate.world_files import save_world
 
         save_world(self, check_path("folder", folder))
@@ -95,7 +87,8 @@ class World:
 
         place = check_path("folder", folder)
         if not place.is_dir():
-            raise InputError(f"no folder at {place}; give one that `epiclick simulate` wrote")
+            message = f"no folder at {place}; give one that `epiclick simulate` wrote"
+            raise InputError(message, code="folder-missing")
         return load_world(place)
 
 
@@ -116,43 +109,45 @@ def simulate(
     """Simulate clicks as the paper does; the same arguments give the same world.
 
     Args:
-        queries: synthetic queries (2,000 unless told); not with a dataset.
-        docs: documents a query (20 unless told); not with a dataset.
-        features: features a document (20 unless told); not with a dataset.
+        queries: synthetic queries (default 2,000); not with a dataset.
+        docs: documents per query (default 20); not with a dataset.
+        features: features per document (default 20); not with a dataset.
         pages: result pages, each for a query drawn uniformly from all splits.
-        positions: items a page (5 unless told, or as many as theta); fewer where documents run out.
-        theta: position bias, 1/k unless told.
+        positions: items per page (default: the length of theta, or 5); fewer where a query has
+            fewer documents.
+        theta: position bias (default 1/k).
         relevance: "label" (0.9 y/4 + 0.1) or "beta" (drawn from Betas that depend on the features).
         dataset: LETOR data: a path, or a FeatureTable with `label` and `split`.
-        users: a click model, "pbm" or "ubm", or users who break all of them: "cascade", "trust",
+        users: a click model, "pbm" or "ubm", or users who violate all of them: "cascade", "trust",
             "personal".
         policy_strength: factor on the logging policy's scores; 0 ranks uniformly at random.
         taste_sd: spread of tastes among personal users, in logits.
-        seed: every stage has its own stream, so that more pages, say, leave the items as they were.
+        seed: each stage has its own stream, so that, for example, more pages leave the items as
+            they were.
     """
     settings = resolve_settings(
+        dataset=_name(dataset),
         queries=queries,
         docs=docs,
         features=features,
-        pages=pages,
-        positions=positions,
         theta=theta,
+        positions=positions,
+        pages=pages,
         relevance=relevance,
-        dataset=_name(dataset),
         users=users,
         policy_strength=policy_strength,
         taste_sd=taste_sd,
         seed=seed,
     )
     rng = random_streams(settings.seed)
-    table = make_items(settings, dataset, rng["rankings"])
+    table = world_items.make_items(settings, dataset, rng["rankings"])
     zeta, prior = draw_relevance(settings, table, rng["relevance"])
-    groups = QueryGroups.of(table.keys["query_id"])
+    groups = world_items.QueryGroups.of(table.keys["query_id"])
     known = zeta if prior is None else prior.mean
     scores = logging_scores(settings, table, groups, known, rng["policy"])
     log = show_pages(settings, table, groups, scores, zeta, rng)
     if USERS[settings.users].has_taste:
-        zeta, prior = mean_over_users(zeta, settings.taste_sd), None
+        zeta, prior = world_items.mean_over_users(zeta, settings.taste_sd), None
     return World(settings, table, zeta, np.array(settings.theta), log, prior)
 
 
@@ -163,7 +158,7 @@ def random_streams(seed: int) -> dict[str, np.random.Generator]:
 
 
 def _name(dataset: FeatureTable | str | Path | None) -> str | None:
-    """How the settings call a dataset."""
+    """Name of a dataset in the settings."""
     if dataset is None:
         return None
     return (
@@ -174,31 +169,38 @@ def _name(dataset: FeatureTable | str | Path | None) -> str | None:
 def draw_relevance(
     settings: WorldSettings, table: FeatureTable, rng: np.random.Generator
 ) -> tuple[np.ndarray, Beta | None]:
-    """(pairs,) relevance, and the Betas it was drawn from if it was."""
+    """(pairs,) relevance, and the Betas it was drawn from, if any."""
     if settings.relevance == "label":
-        return label_relevance(table.keys["label"].to_numpy()), None
-    prior = beta_prior(table, rng)
+        return world_items.label_relevance(table.keys["label"].to_numpy()), None
+    prior = world_items.beta_prior(table, rng)
     return rng.beta(prior.alpha, prior.beta), prior
 
 
 def logging_scores(
     settings: WorldSettings,
     table: FeatureTable,
-    queries: QueryGroups,
+    queries: world_items.QueryGroups,
     known: np.ndarray,
     rng: np.random.Generator,
 ) -> np.ndarray:
     """(pairs,) scores of a logging policy whose supervisor knows the given relevance (pairs,)."""
-    # Not at the top: jax takes a second to import, and loading a world does without it.
+    # Imported here, as jax takes a second to import and loading a world does not need it.
     from epiclick.simulate.policy import train_policy
 
-    training = np.flatnonzero(splits(table)[queries.rows[queries.starts[:-1]]] == "train")
+    training = np.flatnonzero(
+        world_items.splits(table)[queries.rows[queries.starts[:-1]]] == "train"
+    )
     policy = train_policy(table, known, queries, training, settings.positions, rng)
     scores = policy.scores(table)
     bad = np.flatnonzero(~np.isfinite(scores))
     if bad.size:
         examples = [f"row {row}" for row in bad[:3]]
-        problem = Problem("features must be finite numbers", bad.size, examples=examples)
+        problem = Problem(
+            "features must be finite numbers",
+            bad.size,
+            examples=examples,
+            code="feature-not-finite",
+        )
         raise InputError.of("the dataset of simulate", [problem])
     return scores
 
@@ -206,12 +208,12 @@ def logging_scores(
 def show_pages(
     settings: WorldSettings,
     table: FeatureTable,
-    queries: QueryGroups,
+    queries: world_items.QueryGroups,
     scores: np.ndarray,
     relevance: np.ndarray,
     rng: dict[str, np.random.Generator],
 ) -> pa.Table:
-    """Show the logging policy's pages to users and write down what they do."""
+    """Show the logging policy's pages to users and log their clicks."""
     from epiclick.simulate.policy import sample_rankings
 
     users = USERS[settings.users]
@@ -227,7 +229,7 @@ def show_pages(
     is_shown = shown.rows >= 0
     zeta = np.where(is_shown, relevance[shown.rows], 0)  # (pages, positions)
     if users.has_taste:
-        zeta = taste_relevance(zeta, shown.taste)
+        zeta = world_items.taste_relevance(zeta, shown.taste)
     clicks = users.draw(zeta, np.array(settings.theta), rng["clicks"])
     page, place = np.nonzero(is_shown)
     items = table.keys.select(["query_id", "doc_id"]).take(pa.array(shown.rows[is_shown]))

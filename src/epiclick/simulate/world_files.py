@@ -34,16 +34,16 @@ TRUTH = "truth.json"
 CLICKS, FEATURES, RELEVANCE = "clicks.parquet", "features.parquet", "relevance.parquet"
 WORLD = FolderKind("simulated world", TRUTH, FORMAT)
 GIVE = "Give the folder that World.save or `epiclick simulate --out` wrote."
-MEND = "Copy the whole folder again from where it was written, or simulate the world again."
-COMPRESSION = "zstd"  # a third smaller than none on features, and hardly slower
+REMEDY = "Copy the whole folder again from where it was written, or simulate the world again."
+COMPRESSION = "zstd"  # features take a third less space than without, at hardly any time
 ROW_GROUP = 65_536
 
 
 def save_world(world: World, folder: Path) -> None:
-    """Write all files aside, then let them take the folder's place at once.
+    """Write all files to a temporary folder, which then replaces the folder at once.
 
-    The label stays out of features.parquet, where a model could learn from it: it is part of the
-    truth, in relevance.parquet.
+    The label is part of the truth, so it is in relevance.parquet; in features.parquet a model could
+    learn from it.
     """
     with replacing(folder, WORLD) as aside:
         pq.write_table(world.log, aside / CLICKS, compression=COMPRESSION)
@@ -54,7 +54,7 @@ def save_world(world: World, folder: Path) -> None:
 
 
 def load_world(folder: Path) -> World:
-    """Read a saved world back, whole, into memory; InputError where it is damaged or foreign."""
+    """Read a saved world into memory; InputError if it is damaged or not a world."""
     truth = read_truth_file(folder)
     with world_file(folder, truth, CLICKS) as path:
         log = pq.read_table(path, partitioning=None)
@@ -62,7 +62,7 @@ def load_world(folder: Path) -> World:
         table = pq.read_table(path, partitioning=None)
     with world_file(folder, truth, FEATURES) as path:
         features = _read_features(path)
-    with reading(folder / TRUTH, MEND):
+    with reading(folder / TRUTH, REMEDY):
         if "label" in table.column_names:
             keys = features.keys.append_column("label", table["label"])
             features = FeatureTable(keys, features.names, features.matrix)
@@ -80,21 +80,24 @@ def load_world(folder: Path) -> World:
 
 
 def read_truth_file(folder: Path) -> dict[str, Any]:
-    """What truth.json says, as it was written."""
+    """The validated content of truth.json."""
     path = folder / TRUTH
     if not path.is_file():
-        raise InputError(f"{folder} is not a simulated world: it has no {TRUTH}. {GIVE}")
-    with reading(path, MEND):
+        raise InputError(
+            f"{folder} is not a simulated world: it has no {TRUTH}. {GIVE}", code="not-a-world"
+        )
+    with reading(path, REMEDY):
         truth = from_json(path.read_bytes())
         if not isinstance(truth, dict):
-            raise ValueError("it holds no JSON object")
+            raise ValueError("it is not a JSON object")
         version = get(truth, "schema_version", int)
     if version != SCHEMA_VERSION:
         raise InputError(
             f"{path} has schema version {version}, and this release reads version "
-            f"{SCHEMA_VERSION}. Simulate the world again from its settings."
+            f"{SCHEMA_VERSION}. Simulate the world again from its settings.",
+            code="unsupported-version",
         )
-    with reading(path, MEND):
+    with reading(path, REMEDY):
         check_record(truth)
         if truth.get("format") != FORMAT:
             raise ValueError("it is not the truth of a simulated world")
@@ -103,17 +106,19 @@ def read_truth_file(folder: Path) -> dict[str, Any]:
 
 @contextmanager
 def world_file(folder: Path, truth: Mapping[str, Any], name: str) -> Iterator[Path]:
-    """A file of a world to read within the block, as it was written."""
+    """Path of a file of a world, checked; errors of reading it in the block say what to do."""
     path = folder / name
     if not path.is_file():
-        raise InputError(f"the simulated world {folder} lacks the file {name}. {MEND}")
-    with reading(path, MEND):
+        raise InputError(
+            f"the simulated world {folder} lacks the file {name}. {REMEDY}", code="file-missing"
+        )
+    with reading(path, REMEDY):
         check_file(path, truth)
         yield path
 
 
 def position_bias_of(truth: Mapping[str, Any]) -> np.ndarray:
-    """(positions,) the position bias that truth.json states."""
+    """(positions,) the position bias in truth.json."""
     bias = get(truth, "position_bias", list)
     if not bias or not all(type(value) in (int, float) for value in bias):
         raise ValueError("its position bias is not a list of numbers")
@@ -121,17 +126,17 @@ def position_bias_of(truth: Mapping[str, Any]) -> np.ndarray:
 
 
 def users_of_world(truth: Mapping[str, Any]) -> str:
-    """Name of the users of whom truth.json is."""
+    """Name of the users in truth.json."""
     users = get(get(truth, "settings", dict), "users", str)
     if users not in USERS:
-        raise ValueError(f"it has users of an unknown kind, {users!r}")
+        raise ValueError(f"its users are of an unknown kind, {users!r}")
     return users
 
 
 def _truth(world: World) -> dict[str, Any]:
-    """What truth.json says; nothing that differs between two runs of one seed."""
+    """The content of truth.json; the same for every run with the same seed."""
     model = USERS[world.settings.users].click_model
-    # position bias says it all where nothing depends on the history of a page
+    # without a history, position bias is all there is to examination
     history = model is not None and bool(model.history)
     return {
         "format": FORMAT,
@@ -147,7 +152,7 @@ def _truth(world: World) -> dict[str, Any]:
 
 
 def _truth_table(world: World) -> pa.Table:
-    """What is true of each pair, in the order of the features."""
+    """The truth about each pair, in the order of the features."""
     keys = world.features.keys
     table = keys.select(["query_id", "doc_id"])
     table = table.append_column("relevance", pa.array(world.relevance))
@@ -161,10 +166,10 @@ def _truth_table(world: World) -> pa.Table:
 
 
 def _write_features(features: FeatureTable, path: Path) -> None:
-    """Keys and a column per feature, by row groups, as the matrix may be larger than memory."""
+    """Keys and a column per feature, by row groups, as the matrix may not fit into memory."""
     keys = features.keys.select([name for name in features.keys.column_names if name != "label"])
     schema = pa.schema([*keys.schema, *((name, pa.float32()) for name in features.names)])
-    # Real-valued columns repeat too seldom for a dictionary, and trying one takes most of the time.
+    # Real values rarely repeat; trying to build dictionaries of them would take most of the time.
     options = {"compression": COMPRESSION, "use_dictionary": keys.column_names}
     with pq.ParquetWriter(path, schema, **options) as writer:
         for start in range(0, len(features), ROW_GROUP):

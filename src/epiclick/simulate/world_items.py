@@ -1,9 +1,9 @@
-r"""The items of a world and their true relevance: synthetic, or those of a dataset.
+r"""The items of a world, synthetic or of a dataset, and their true relevance.
 
-The generative process, for query q and document d:
+Synthetic items are generated as follows, for query q and document d:
 
 1. Latent factors: $z_{qd} = \sqrt{0.3}\, u_q + \sqrt{0.7}\, v_{qd}$ with standard normal $u_q$ (the
-   query's, shared by its documents) and $v_{qd}$. There are at most 8, never more than features.
+   query's, shared by its documents) and $v_{qd}$. There are at most 8, and no more than features.
 2. Base features: each is a unit-variance mixture of all factors and its own noise,
    $b_j = \sqrt{0.75}\, w_j \cdot z_{qd} + \sqrt{0.25}\, \varepsilon$, so features are correlated.
    One in ten is a property of the query alone: it mixes $u_q$ without noise.
@@ -11,8 +11,8 @@ The generative process, for query q and document d:
    magnitudes, counts, signed powers, ratios), each column on its own scale between 0.01 and 10,000.
 4. Labels: $s_{qd} = a \cdot z + 0.6\,(b \cdot z)(c \cdot z)$ with random unit vectors a, b, c,
    standardised, plus normal noise of standard deviation 0.9 that no feature carries; cut where the
-   grades 0-4 get MSLR's proportions. The interaction is what a linear ranker misses, the noise what
-   every ranker misses.
+   grades 0-4 get MSLR's proportions. A linear ranker misses the interaction, every ranker the
+   noise.
 """
 
 from collections.abc import Callable
@@ -28,6 +28,30 @@ from epiclick.data.features import FeatureScaler, FeatureTable
 from epiclick.errors import InputError, Problem
 from epiclick.relevance.network import apply_mlp, init_mlp
 from epiclick.simulate.world_settings import WorldSettings
+
+LABEL_PROPORTIONS = (0.52, 0.32, 0.13, 0.02, 0.01)  # grades 0-4, as in MSLR
+SPLIT_SHARES = {"train": 0.6, "vali": 0.2, "test": 0.2}  # of the queries, as in MSLR
+MAX_FACTORS = 8
+QUERY_SHARE = 0.3  # of a factor's variance that the documents of a query have in common
+SIGNAL_SHARE = 0.75  # of a feature's variance that the factors explain
+QUERY_COLUMNS = slice(9, None, 10)  # one feature in ten is a property of the query alone
+INTERACTION = 0.6
+LABEL_NOISE = 0.9  # standard deviation, against a signal of 1
+PAIRS_AT_ONCE = 65_536  # pairs generated at once
+
+HIDDEN = (32,)
+ROWS_AT_ONCE = 65_536  # rows that the random network scores at once
+TASTE_NODES = 64  # Gauss-Hermite nodes
+
+
+# Standard normal columns -> raw values; `scale` (columns,) is each column's order of magnitude.
+FAMILIES: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "score": lambda base, scale: scale * (base + 1),
+    "magnitude": lambda base, scale: scale * np.exp(1.5 * base),
+    "count": lambda base, scale: np.floor(3 * scale**0.25 * np.exp(1.2 * base)),
+    "power": lambda base, scale: scale * base * base * base,
+    "ratio": lambda base, scale: 1 / (1 + np.exp(-2 * base)),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +81,7 @@ class QueryGroups:
         return np.diff(self.starts)
 
     def padded(self, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Rows of the given queries side by side, and which of them are real.
+        """Rows of the given queries side by side, and a mask of those that are not padding.
 
         Returns:
             rows (len(queries), docs of the largest) int64, and a mask of that shape; padding
@@ -69,36 +93,16 @@ class QueryGroups:
         return self.rows[self.starts[queries][:, None] + np.where(real, offsets, 0)], real
 
 
-LABEL_PROPORTIONS = (0.52, 0.32, 0.13, 0.02, 0.01)  # grades 0-4, as in MSLR
-SPLIT_SHARES = {"train": 0.6, "vali": 0.2, "test": 0.2}  # of the queries, as in MSLR
-MAX_FACTORS = 8
-QUERY_SHARE = 0.3  # of a factor's variance that the documents of a query have in common
-SIGNAL_SHARE = 0.75  # of a feature's variance that the factors explain
-QUERY_COLUMNS = slice(9, None, 10)  # one feature in ten is a property of the query alone
-INTERACTION = 0.6
-LABEL_NOISE = 0.9  # standard deviation, against a signal of 1
-PAIRS_AT_ONCE = 65_536  # pairs made at once
-
-# Standard normal columns -> raw values; `scale` (columns,) is each column's order of magnitude.
-FAMILIES: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
-    "score": lambda base, scale: scale * (base + 1),
-    "magnitude": lambda base, scale: scale * np.exp(1.5 * base),
-    "count": lambda base, scale: np.floor(3 * scale**0.25 * np.exp(1.2 * base)),
-    "power": lambda base, scale: scale * base * base * base,
-    "ratio": lambda base, scale: 1 / (1 + np.exp(-2 * base)),
-}
-
-
 def synthetic_rankings(
     queries: int, docs: int, features: int, rng: np.random.Generator
 ) -> FeatureTable:
-    """Queries with `docs` documents each: features, labels 0-4 and splits (see the module).
+    """Queries with `docs` documents each: features, labels 0-4 and splits (see above).
 
     Documents are numbered within their query; the rows are ordered by query, then document.
     """
     factors = min(features, MAX_FACTORS)
     loadings = _unit_columns(rng, factors, features)  # (factors, features)
-    # The first factors are carried by a feature each, so that also a few features tell the label.
+    # The first factors have a feature each, so that even a few features predict the label.
     loadings[:, :factors] = _unit(loadings[:, :factors] + 2 * np.eye(factors, dtype=np.float32))
     scales = (10 ** rng.uniform(-2, 4, size=features)).astype(np.float32)
     direction, left, right = _unit_columns(rng, factors, 3).T
@@ -150,7 +154,7 @@ def _raw_features(base: np.ndarray, scales: np.ndarray, out: np.ndarray) -> None
 
 
 def _splits(queries: int, rng: np.random.Generator) -> np.ndarray:
-    """(queries,) index into SPLIT_SHARES, at random in these shares; train is never empty."""
+    """(queries,) random index into SPLIT_SHARES, in these shares; train is never empty."""
     share_train, share_vali, _ = SPLIT_SHARES.values()
     train, vali = max(1, round(share_train * queries)), round(share_vali * queries)
     splits = np.repeat([0, 1, 2], [train, vali, max(0, queries - train - vali)])[:queries]
@@ -170,7 +174,7 @@ def _unit_columns(rng: np.random.Generator, rows: int, columns: int) -> np.ndarr
 def make_items(
     settings: WorldSettings, dataset: FeatureTable | str | Path | None, rng: np.random.Generator
 ) -> FeatureTable:
-    """The items of the world: synthetic, or the dataset's."""
+    """The items of the world: synthetic, or those of the dataset."""
     if settings.queries and settings.docs and settings.features:
         return synthetic_rankings(settings.queries, settings.docs, settings.features, rng)
     if isinstance(dataset, FeatureTable):
@@ -182,10 +186,16 @@ def make_items(
         table = read_letor(dataset)
     problems = []
     if "split" not in table.keys.column_names:
-        problems.append(Problem("a dataset needs the key split", 1, "column", ("split",)))
+        problems.append(
+            Problem("a dataset needs the key split", 1, "column", ("split",), code="missing-column")
+        )
     elif not np.any(splits(table) == "train"):
         problems.append(
-            Problem("split must name training rows, on which the policy is trained", len(table))
+            Problem(
+                'split must be "train" for some rows, on which the policy is trained',
+                len(table),
+                code="no-training-rows",
+            )
         )
     if settings.relevance == "label":
         problems += _label_problems(table)
@@ -195,26 +205,23 @@ def make_items(
 
 
 def _label_problems(table: FeatureTable) -> list[Problem]:
-    """What keeps labels from being turned into relevance."""
+    """Why labels cannot be turned into relevance."""
     if "label" not in table.keys.column_names:
         remedy = 'Use relevance="beta", which needs no labels.'
-        return [Problem("a dataset needs the key label", 1, "column", ("label",), remedy)]
+        rule = "a dataset needs the key label"
+        return [Problem(rule, 1, "column", ("label",), remedy, code="missing-column")]
     labels = table.keys["label"].to_numpy()
     bad = np.flatnonzero(~np.isin(labels, range(5)))
     if not bad.size:
         return []
     examples = [f"row {row}: {labels[row]}" for row in bad[:3]]
-    return [Problem("labels must be 0, 1, 2, 3 or 4", bad.size, examples=examples)]
+    rule = "labels must be 0, 1, 2, 3 or 4"
+    return [Problem(rule, bad.size, examples=examples, code="label-out-of-range")]
 
 
 def splits(table: FeatureTable) -> np.ndarray:
     """(pairs,) the split of each row."""
     return table.keys["split"].to_numpy()
-
-
-HIDDEN = (32,)
-ROWS_AT_ONCE = 65_536  # rows of the random network at once
-TASTE_NODES = 64  # Gauss-Hermite nodes
 
 
 def label_relevance(labels: np.ndarray) -> np.ndarray:
@@ -230,7 +237,7 @@ def beta_prior(features: FeatureTable, rng: np.random.Generator) -> Beta:
 
     with g and h the outputs, standardised over the pairs, of a random network with 32 hidden units
     on scaled features. Mean relevance is near 0.27 and its spread near 0.19, as in the label world;
-    the confidence nu lies between 2 and 30.
+    the confidence nu is between 2 and 30.
     """
     scaler = FeatureScaler.fit(features.matrix)
     layers = init_mlp(rng, (len(features.names), *HIDDEN, 2))
@@ -246,8 +253,8 @@ def beta_prior(features: FeatureTable, rng: np.random.Generator) -> Beta:
 
 
 def taste_relevance(relevance: np.ndarray, taste: np.ndarray) -> np.ndarray:
-    """One user's relevance: the item's, moved by the user's taste in logit units; same shapes."""
-    # A relevance of exactly 1 (label 4) has an infinite logit: everybody's taste leaves it at 1.
+    """One user's relevance: the item's, shifted by the user's taste in logits; same shapes."""
+    # A relevance of exactly 1 (label 4) has an infinite logit: no taste changes it.
     return expit(logit(relevance) + taste)
 
 

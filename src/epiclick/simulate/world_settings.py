@@ -1,4 +1,4 @@
-"""What a simulated world is made from, checked before anything is computed."""
+"""The settings of a simulated world, validated before anything is computed."""
 
 import math
 from collections.abc import Sequence
@@ -20,17 +20,17 @@ RELEVANCE = ("label", "beta")
 
 @dataclass(frozen=True)
 class WorldSettings:
-    """Every argument of `simulate`, resolved.
+    """All arguments of `simulate`, with defaults filled in.
 
     Attributes:
         queries: number of synthetic queries; None with a dataset.
         docs: documents of each synthetic query; None with a dataset.
         features: features of each synthetic document; None with a dataset.
         pages: result pages shown.
-        positions: items on a page.
-        theta: position bias, one per position.
+        positions: items per page.
+        theta: position bias of each position.
         relevance: "label" or "beta".
-        dataset: where the LETOR data were read from; None for synthetic data.
+        dataset: path of the LETOR data; None for synthetic data.
         users: name of the user model.
         policy_strength: factor on the logging policy's scores.
         taste_sd: standard deviation of a user's taste in logits (users="personal").
@@ -51,12 +51,12 @@ class WorldSettings:
     seed: int
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings as JSON can hold them."""
+        """The settings in JSON types."""
         return {**asdict(self), "theta": list(self.theta)}
 
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> "WorldSettings":
-        """The settings that `to_dict` described."""
+        """The inverse of `to_dict`."""
         return cls(**{**stored, "theta": tuple(stored["theta"])})
 
 
@@ -75,7 +75,7 @@ def resolve_settings(
     taste_sd: float,
     seed: int,
 ) -> WorldSettings:
-    """Fill in what was not given; refuse everything that is wrong, together, with an InputError."""
+    """Fill in defaults; one InputError reports all invalid arguments."""
     sizes = {"queries": queries, "docs": docs, "features": features}
     if dataset is None:
         sizes = {name: DEFAULTS[name] if v is None else v for name, v in sizes.items()}
@@ -87,38 +87,43 @@ def resolve_settings(
     if not (
         theta is None or (isinstance(theta, Sequence | np.ndarray) and not isinstance(theta, str))
     ):
-        raise InputError(f"theta must be several numbers, as in (1, 0.5, 0.3), not {shown(theta)}")
+        raise InputError(
+            f"theta must be a sequence of numbers, such as (1, 0.5, 0.3), not {shown(theta)}",
+            code="not-a-sequence",
+        )
     if positions is None:
         positions = DEFAULT_POSITIONS if theta is None else len(theta)
     numbers = {"policy_strength": policy_strength, "taste_sd": taste_sd}
     problems = [
         *(
-            _refuse(
-                f"{name} is a setting of synthetic data, and a dataset has its own",
+            _problem(
+                f"{name} applies to synthetic data only, not to a dataset",
                 name,
                 value,
+                "option-does-not-apply",
                 f"Leave out {name}, or leave out dataset.",
             )
             for name, value in misplaced.items()
         ),
         *(
-            _refuse(f"{name} must be a whole number above 0", name, value)
+            _problem(f"{name} must be a whole number above 0", name, value, "invalid-whole-number")
             for name, value in {**counts, "positions": positions}.items()
             if not _whole(value, at_least=1)
         ),
         *(
-            _refuse(f"{name} must be a finite number, 0 or above", name, value)
+            _problem(f"{name} must be a finite number, 0 or above", name, value, "invalid-number")
             for name, value in numbers.items()
             if not (_number(value) and 0 <= value < math.inf)
         ),
         *(
-            _refuse(f"{name} must be one of {', '.join(known)}", name, value)
+            _problem(f"{name} must be one of {', '.join(known)}", name, value, "unknown-choice")
             for name, value, known in (("users", users, USERS), ("relevance", relevance, RELEVANCE))
             if not (isinstance(value, str) and value in known)
         ),
     ]
     if not _whole(seed, at_least=0):
-        problems.append(_refuse("seed must be a whole number, 0 or above", "seed", seed))
+        rule = "seed must be a whole number, 0 or above"
+        problems.append(_problem(rule, "seed", seed, "invalid-whole-number"))
     if theta is not None:
         problems += _theta_problems(theta, positions, users)
     if problems:
@@ -147,7 +152,8 @@ def _theta_problems(theta: Sequence[float], positions: int, users: str) -> list[
                 f"theta must have one value for each of the {positions} positions",
                 len(theta),
                 "value",
-                remedy="Leave positions out to take it from theta.",
+                remedy="Leave out positions to take their number from theta.",
+                code="wrong-length",
             )
         )
     outside = [
@@ -157,20 +163,22 @@ def _theta_problems(theta: Sequence[float], positions: int, users: str) -> list[
     ]
     if outside:
         rule = "theta must be probabilities above 0 and at most 1"
-        problems.append(Problem(rule, len(outside), "value", outside[:3]))
+        problems.append(
+            Problem(rule, len(outside), "value", outside[:3], code="probability-out-of-range")
+        )
     elif users == "cascade" and any(below > above for above, below in pairwise(theta)):
         rule = "theta must not increase down the page for cascade users, who read from the top"
-        problems.append(_refuse(rule, "theta", list(theta)))
+        problems.append(_problem(rule, "theta", list(theta), "theta-increases"))
     return problems
 
 
-def _refuse(rule: str, name: str, value: object, remedy: str = "") -> Problem:
-    """The problem of one argument."""
-    return Problem(rule, 1, "argument", (f"{name}={value!r}",), remedy)
+def _problem(rule: str, name: str, value: object, code: str, remedy: str = "") -> Problem:
+    """The problem with one argument."""
+    return Problem(rule, 1, "argument", (f"{name}={value!r}",), remedy, code=code)
 
 
 def _whole(value: object, *, at_least: int) -> bool:
-    """Whether the value is a whole number of at least so much."""
+    """Whether the value is a whole number of at least this size."""
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= at_least
 
 

@@ -1,7 +1,7 @@
-// A chart: axes, layers, and a place to look closer. Drawn anew whenever its width changes.
+// A chart: axes, layers, tooltip and zoom. Redrawn whenever its width changes.
 
-const LETTER = 6.6; // pixels of a character of a tick
-const WITHOUT_ENDS = new Set(["cells"]); // layers that have no low and high
+const LETTER = 6.6; // width of a tick label's character, in pixels
+const WITHOUT_INTERVALS = new Set(["cells"]); // whose low and high are no values of an axis
 let charts = 0;
 
 class Chart {
@@ -9,7 +9,7 @@ class Chart {
     this.box = box;
     this.spec = spec;
     this.id = `clip-${charts++}`;
-    const within = (layer) => (WITHOUT_ENDS.has(layer.kind) ? [] : [...layer.low, ...layer.high]);
+    const within = (layer) => (WITHOUT_INTERVALS.has(layer.kind) ? [] : [...layer.low, ...layer.high]);
     const sideways = spec.y.names.length > 0;
     this.x = new Scale(spec.x, spec.layers.flatMap((l) => [...l.x, ...(sideways ? within(l) : [])]));
     this.y = new Scale(spec.y, spec.layers.flatMap((l) => [...l.y, ...(sideways ? [] : within(l))]));
@@ -30,8 +30,8 @@ class Chart {
     new ResizeObserver(() => this.box.clientWidth !== this.width && this.draw()).observe(box);
   }
 
-  // Remember where a value is; it can be pointed at from within `reach` of it, or in its `box`.
-  aim(px, py, text, { reach = 40, box = null } = {}) {
+  // Register a tooltip, shown when the pointer is within `reach` of the value or inside its `box`.
+  addTarget(px, py, text, { reach = 40, box = null } = {}) {
     if (!text || px < this.x.from - 1 || px > this.x.to + 1 || py > this.y.from + 1 || py < this.y.to - 1) return;
     this.targets.push({ px, py, text, reach, box });
   }
@@ -45,7 +45,7 @@ class Chart {
     svg.textContent = "";
     svg.setAttribute("viewBox", `0 0 ${this.width} ${this.height}`);
     svg.setAttribute("height", this.height);
-    const most = Math.floor((this.width * 0.4) / LETTER); // of the names beside the chart
+    const most = Math.floor((this.width * 0.4) / LETTER); // characters of the names beside the chart
     y.place(this.height - 46, 30);
     const beside = y.ticks(rows ? 1 : 34).map(([value, text]) => [value, cut(text, most)]);
     x.place(14 + LETTER * Math.max(...beside.map(([, text]) => text.length), 2), this.width - 20);
@@ -83,7 +83,7 @@ class Chart {
     make("text", { x: x.to, y: this.height - 6, "text-anchor": "end", class: "axis" }, names, cut(spec.x.label, Math.floor(this.width / 8)));
   }
 
-  tell(target) {
+  showTip(target) {
     this.at = this.targets.indexOf(target);
     this.tip.textContent = target.text;
     this.tip.classList.add("shown");

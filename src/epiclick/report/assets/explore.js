@@ -1,12 +1,12 @@
-// Looking closer at a chart: point to read a value, drag or turn the wheel to zoom, or use keys.
+// Interaction with a chart: point to read a value; drag, wheel or keys to zoom.
 
-const DRAG = 12; // pixels from which on a drag is meant
+const DRAG = 12; // least pixels of a drag
 
 function explore(chart) {
   const { svg, x, y } = chart;
   let start = null;
 
-  // Where the pointer is, in the chart's own pixels.
+  // Position of the pointer in the chart's own pixels.
   const place = (event) => {
     const box = svg.getBoundingClientRect();
     const scale = chart.width / box.width;
@@ -31,7 +31,7 @@ function explore(chart) {
       const { box } = target;
       const inside = box && px >= box.x && px <= box.x + box.width && py >= box.y && py <= box.y + box.height;
       const away = inside ? 0 : Math.hypot(target.px - px, target.py - py);
-      // single values before the map behind them
+      // prefer single values to the map behind them
       const cost = target.reach < 40 ? away + 10 : away;
       if (away <= target.reach && cost < least) [best, least] = [target, cost];
     }
@@ -55,13 +55,13 @@ function explore(chart) {
   svg.addEventListener("pointermove", (event) => {
     const at = place(event);
     if (start && mark(at)) {
-      // an element that is taken hold of too early would swallow clicks
+      // capturing the pointer any earlier would swallow clicks
       if (!svg.hasPointerCapture(event.pointerId)) svg.setPointerCapture(event.pointerId);
       chart.hide();
       return;
     }
     const target = nearest(...at);
-    if (target) chart.tell(target);
+    if (target) chart.showTip(target);
     else chart.hide();
   });
   svg.addEventListener("pointerup", (event) => {
@@ -78,16 +78,16 @@ function explore(chart) {
     chart.frame.setAttribute("visibility", "hidden");
   });
   svg.addEventListener("pointerleave", () => !start && chart.hide());
-  // a finger leaves before it clicks
+  // on touch screens pointerleave comes before click
   svg.addEventListener("click", (event) => {
     const target = nearest(...place(event));
-    if (target) chart.tell(target);
+    if (target) chart.showTip(target);
   });
   svg.addEventListener("dblclick", () => chart.showAll());
   svg.addEventListener("blur", () => chart.hide());
   chart.all.addEventListener("click", () => chart.showAll());
   svg.addEventListener("wheel", (event) => {
-    // the page scrolls as ever, until a chart was clicked or tabbed to
+    // the page scrolls as usual unless the chart has the focus
     if (document.activeElement !== svg) return;
     event.preventDefault();
     zoomBoth(...place(event), event.deltaY < 0 ? 0.8 : 1.25);
@@ -97,15 +97,15 @@ function explore(chart) {
     const last = chart.targets.length - 1;
     if (last < 0) return;
     const next = chart.at < 0 ? (by > 0 ? 0 : last) : Math.min(Math.max(chart.at + by, 0), last);
-    chart.tell(chart.targets[next]);
+    chart.showTip(chart.targets[next]);
   };
   const keys = {
     ArrowRight: () => step(1),
     ArrowLeft: () => step(-1),
     ArrowDown: () => step(1),
     ArrowUp: () => step(-1),
-    Home: () => chart.targets.length && chart.tell(chart.targets[0]),
-    End: () => chart.targets.length && chart.tell(chart.targets[chart.targets.length - 1]),
+    Home: () => chart.targets.length && chart.showTip(chart.targets[0]),
+    End: () => chart.targets.length && chart.showTip(chart.targets[chart.targets.length - 1]),
     "+": () => zoomBoth((x.from + x.to) / 2, (y.from + y.to) / 2, 0.8),
     "=": () => keys["+"](),
     "-": () => zoomBoth((x.from + x.to) / 2, (y.from + y.to) / 2, 1.25),

@@ -1,4 +1,4 @@
-// A table of many rows: searched, sorted, a page of it shown at a time.
+// A table of many rows: searchable, sortable, in pages.
 
 const ROWS = 25;
 
@@ -9,15 +9,15 @@ class Items {
     this.heads = [...box.querySelectorAll("thead th")];
     this.count = box.querySelector(".count");
     this.search = box.querySelector("input");
-    [this.before, this.after] = box.querySelectorAll(".pager button");
+    [this.previous, this.next] = box.querySelectorAll(".pager button");
     this.page = 0;
-    this.words = data.rows.map((row) => `${row[0]}\n${row[1]}`.toLowerCase());
+    this.texts = data.rows.map((row) => `${row[0]}\n${row[1]}`.toLowerCase());
     this.heads.forEach((head, column) => {
       head.querySelector("button").addEventListener("click", () => this.sortBy(column));
     });
-    this.search.addEventListener("input", () => this.turnTo(0));
-    this.before.addEventListener("click", () => this.turnTo(this.page - 1));
-    this.after.addEventListener("click", () => this.turnTo(this.page + 1));
+    this.search.addEventListener("input", () => this.showPage(0));
+    this.previous.addEventListener("click", () => this.showPage(this.page - 1));
+    this.next.addEventListener("click", () => this.showPage(this.page + 1));
     for (const button of box.querySelectorAll("[data-order]")) {
       button.addEventListener("click", () => this.sortBy(Number(button.dataset.order), true));
     }
@@ -26,47 +26,47 @@ class Items {
     box.querySelector(".controls").hidden = false;
   }
 
-  // Sort by a column; numbers the highest first, and the other way round at the second time.
-  sortBy(column, anew) {
-    const again = !anew && this.column === column;
+  // Sort by a column, numbers in descending order; a second click reverses the order.
+  sortBy(column, reset) {
+    const again = !reset && this.column === column;
     const isText = this.data.formats[column] === "text";
-    this.falls = again ? !this.falls : !isText;
+    this.descending = again ? !this.descending : !isText;
     this.column = column;
-    const sign = this.falls ? -1 : 1;
+    const sign = this.descending ? -1 : 1;
     const { rows } = this.data;
     this.order.sort((one, other) => {
       const [a, b] = [rows[one][column], rows[other][column]];
       if (a === null || b === null) return (a === null) - (b === null) || one - other;
-      const way = isText ? a.localeCompare(b, "en", { numeric: true }) : a - b;
-      return sign * way || one - other;
+      const order = isText ? a.localeCompare(b, "en", { numeric: true }) : a - b;
+      return sign * order || one - other;
     });
     this.heads.forEach((head, i) => {
-      head.setAttribute("aria-sort", i !== column ? "none" : this.falls ? "descending" : "ascending");
+      head.setAttribute("aria-sort", i !== column ? "none" : this.descending ? "descending" : "ascending");
     });
-    this.turnTo(0);
+    this.showPage(0);
   }
 
-  turnTo(page) {
-    const sought = this.search.value.trim().toLowerCase();
-    const found = sought ? this.order.filter((i) => this.words[i].includes(sought)) : this.order;
+  showPage(page) {
+    const wanted = this.search.value.trim().toLowerCase();
+    const found = wanted ? this.order.filter((i) => this.texts[i].includes(wanted)) : this.order;
     const last = Math.max(Math.ceil(found.length / ROWS) - 1, 0);
     this.page = Math.min(Math.max(page, 0), last);
     const shown = found.slice(this.page * ROWS, (this.page + 1) * ROWS);
     this.body.replaceChildren(...shown.map((i) => this.row(this.data.rows[i])));
     const from = found.length ? this.page * ROWS + 1 : 0;
-    const many = found.length.toLocaleString("en");
+    const total = found.length.toLocaleString("en");
     this.count.textContent = found.length
-      ? `${from.toLocaleString("en")}–${(from + shown.length - 1).toLocaleString("en")} of ${many} rows`
-      : "no row holds that";
-    this.before.disabled = this.page === 0;
-    this.after.disabled = this.page === last;
+      ? `${from.toLocaleString("en")}–${(from + shown.length - 1).toLocaleString("en")} of ${total} rows`
+      : "no matching rows";
+    this.previous.disabled = this.page === 0;
+    this.next.disabled = this.page === last;
   }
 
   row(values) {
     const row = html("tr");
     values.forEach((value, i) => {
       const format = this.data.formats[i];
-      const text = format === "text" ? value : format === "fixed" ? fixed(value) : told(value, format);
+      const text = format === "text" ? value : format === "fixed" ? fixed(value) : formatted(value, format);
       html("td", format === "text" ? "id" : "number", row, text);
     });
     return row;

@@ -1,18 +1,18 @@
-// Layers of a chart. Each draws itself and tells where its values are, for hovering.
+// Marks of a chart's layers. Each kind draws itself and registers tooltips.
 
 function cut(text, most) {
   return text.length > most ? text.slice(0, most - 1) + "…" : text;
 }
 
 // Pixel of the i-th value of a layer.
-function spot(chart, layer, i) {
+function pixelOf(chart, layer, i) {
   const { x, y } = chart;
   const px = x.at(layer.x[i] + (x.isBand ? layer.offset : 0));
   const py = y.at(layer.y[i] + (y.isBand ? layer.offset : 0));
   return [px, py];
 }
 
-function isThere(layer, i) {
+function isKnown(layer, i) {
   return layer.x[i] !== null && layer.y[i] !== null;
 }
 
@@ -20,10 +20,10 @@ function isThere(layer, i) {
 function interval(chart, layer, i, group) {
   const [low, high] = [layer.low[i], layer.high[i]];
   if (low === null || low === undefined || high === null) return;
-  const [px, py] = spot(chart, layer, i);
+  const [px, py] = pixelOf(chart, layer, i);
   const sideways = chart.y.isBand;
   const [from, to] = sideways ? [chart.x.at(low), chart.x.at(high)] : [chart.y.at(low), chart.y.at(high)];
-  const cap = 6; // wider than the dot, which may cover a short interval
+  const cap = 6; // wider than the dot, which may hide a short interval
   const path = sideways
     ? `M${from} ${py}H${to}M${from} ${py - cap}v${2 * cap}M${to} ${py - cap}v${2 * cap}`
     : `M${px} ${from}V${to}M${px - cap} ${from}h${2 * cap}M${px - cap} ${to}h${2 * cap}`;
@@ -34,11 +34,11 @@ const MARKS = {
   points(chart, layer, group) {
     const r = layer.x.length > 150 ? 2.4 : layer.low.length ? 3.2 : 4.5;
     for (let i = 0; i < layer.x.length; i++) {
-      if (!isThere(layer, i)) continue;
+      if (!isKnown(layer, i)) continue;
       interval(chart, layer, i, group);
-      const [px, py] = spot(chart, layer, i);
+      const [px, py] = pixelOf(chart, layer, i);
       make("circle", { cx: px, cy: py, r, class: layer.x.length > 150 ? "dot many" : "dot" }, group);
-      chart.aim(px, py, layer.text[i]);
+      chart.addTarget(px, py, layer.text[i]);
     }
   },
 
@@ -46,14 +46,14 @@ const MARKS = {
     let path = "";
     let broken = true;
     for (let i = 0; i < layer.x.length; i++) {
-      if (!isThere(layer, i)) {
+      if (!isKnown(layer, i)) {
         broken = true;
         continue;
       }
-      const [px, py] = spot(chart, layer, i);
+      const [px, py] = pixelOf(chart, layer, i);
       path += `${broken ? "M" : "L"}${px.toFixed(1)} ${py.toFixed(1)}`;
       broken = false;
-      chart.aim(px, py, layer.text[i]);
+      chart.addTarget(px, py, layer.text[i]);
     }
     make("path", { d: path, class: "line" }, group);
   },
@@ -61,8 +61,8 @@ const MARKS = {
   bars(chart, layer, group) {
     const half = layer.size / 2;
     for (let i = 0; i < layer.x.length; i++) {
-      if (!isThere(layer, i)) continue;
-      const [px, py] = spot(chart, layer, i);
+      if (!isKnown(layer, i)) continue;
+      const [px, py] = pixelOf(chart, layer, i);
       let box;
       if (chart.y.isBand) {
         const [from, to] = [chart.y.at(layer.y[i] - half), chart.y.at(layer.y[i] + half)];
@@ -74,11 +74,11 @@ const MARKS = {
         box = { x: from, width: Math.max(to - from - 1, 1), y: Math.min(zero, py), height: Math.abs(py - zero) };
       }
       make("rect", { ...box, class: "bar" }, group);
-      chart.aim(px, py, layer.text[i], { box });
+      chart.addTarget(px, py, layer.text[i], { box });
     }
   },
 
-  // A map of how many there are: the darker the more, by the logarithm.
+  // A map of counts: the darker the more, on a logarithmic scale.
   cells(chart, layer, group) {
     const most = Math.log1p(Math.max(...layer.low));
     const half = layer.size / 2;
@@ -88,11 +88,11 @@ const MARKS = {
       const opacity = (0.1 + (0.6 * Math.log1p(layer.low[i])) / most).toFixed(2);
       const box = { x: left, y: top, width: right - left + 0.3, height: bottom - top + 0.3 };
       make("rect", { ...box, class: "cell", "fill-opacity": opacity }, group);
-      chart.aim((left + right) / 2, (top + bottom) / 2, layer.text[i], { reach: 8 });
+      chart.addTarget((left + right) / 2, (top + bottom) / 2, layer.text[i], { reach: 8 });
     }
   },
 
-  // A straight line to compare with, from the first point to the last.
+  // A straight reference line, from the first point to the last.
   rule(chart, layer, group) {
     const places = layer.x.map((value, i) => {
       const px = value === null ? (i ? chart.x.to : chart.x.from) : chart.x.at(value);

@@ -1,8 +1,8 @@
-// Numbers along an axis: round ticks, and values as text.
+// Axes: scales, round ticks, and numbers as text.
 
 const SVG = "http://www.w3.org/2000/svg";
 
-// A new element inside another one; text goes in as text, never as markup.
+// A new SVG element; text is set as text, never as markup.
 function make(name, attributes, parent, text) {
   const element = document.createElementNS(SVG, name);
   for (const [key, value] of Object.entries(attributes || {})) element.setAttribute(key, value);
@@ -30,8 +30,8 @@ function ticks(low, high, count, least) {
   return found;
 }
 
-// A value as text, with digits for steps of the given size.
-function told(value, format, step) {
+// A value as text, with enough digits for steps of the given size.
+function formatted(value, format, step) {
   if (value === null || value === undefined) return "–";
   const size = Math.max(Math.abs(step || value), 1e-12);
   if (format === "count") return (Math.round(value) + 0).toLocaleString("en"); // never -0
@@ -42,7 +42,7 @@ function told(value, format, step) {
   return (format === "signed" && value > 0 ? "+" : "") + text + "%";
 }
 
-// Smallest and largest of the numbers that are there.
+// Smallest and largest number, missing ones aside.
 function ends(values) {
   let low = Infinity;
   let high = -Infinity;
@@ -54,7 +54,7 @@ function ends(values) {
   return low <= high ? [low, high] : [0, 1];
 }
 
-// An axis: what it spans, how it maps to pixels, where its ticks are.
+// An axis: its range, its mapping to pixels, its ticks.
 class Scale {
   constructor(axis, values) {
     this.axis = axis;
@@ -84,7 +84,7 @@ class Scale {
     return low + ((pixel - this.from) / (this.to - this.from)) * (high - low);
   }
 
-  // Look at a part only, never at more than all nor at less than can be told apart.
+  // Zoom to a part: never beyond the full range, nor closer than a thousandth of it.
   show(low, high) {
     const [least, most] = this.full;
     const smallest = this.isBand ? 1 : (most - least) / 1000;
@@ -104,7 +104,7 @@ class Scale {
     if (!this.isBand) {
       const places = ticks(low, high, count, this.axis.format === "count" ? 1 : 0);
       const step = places.length > 1 ? places[1] - places[0] : high - low;
-      return places.map((value) => [value, told(value, this.axis.format, step)]);
+      return places.map((value) => [value, formatted(value, this.axis.format, step)]);
     }
     const first = Math.max(Math.ceil(low), 0);
     const last = Math.min(Math.floor(high), this.axis.names.length - 1);

@@ -1,13 +1,13 @@
-// Charts and tables are drawn from the data that stand beside them in the page.
+// Draws charts and tables from the data embedded in the page.
 
-function given(id) {
+function embedded(id) {
   return JSON.parse(document.getElementById(id).textContent);
 }
 
-for (const box of document.querySelectorAll("[data-chart]")) new Chart(box, given(box.dataset.chart));
-for (const box of document.querySelectorAll("[data-items]")) new Items(box, given(box.dataset.items));
+for (const box of document.querySelectorAll("[data-chart]")) new Chart(box, embedded(box.dataset.chart));
+for (const box of document.querySelectorAll("[data-items]")) new Items(box, embedded(box.dataset.items));
 
-// what is folded away on a screen is wanted on paper
+// folded parts are printed open
 window.addEventListener("beforeprint", () => {
   for (const fold of document.querySelectorAll("details:not([open])")) {
     fold.open = true;
