@@ -365,7 +365,7 @@ def test_pages_are_worked_on_in_blocks_of_whole_queries(monkeypatch: pytest.Monk
     slots = replace(given.slots, query_id=pa.array(query))
     own = replace(given, slots=slots, item=item)
     whole = own.values(200)
-    monkeypatch.setattr(factors, "MOST_HELD", 2_000)
+    monkeypatch.setattr(factors, "BLOCK_SIZE", 2_000)
     parted = own.values(200)
     np.testing.assert_allclose(parted.expected, whole.expected, rtol=1e-12)
     np.testing.assert_allclose(parted.seen + parted.unseen, whole.seen + whole.unseen, rtol=1e-9)

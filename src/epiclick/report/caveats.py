@@ -109,7 +109,7 @@ def _of_prediction(quality: Quality | Absent) -> Iterator[Doubt]:
     if isinstance(quality, Absent):
         yield Doubt(reason, "open", f"{quality.words} Add {quality.remedy}.")
         return
-    words = f"On {quality.of}: {quality.backtest.words}."
+    words = f"On {quality.of}: {quality.backtest.summary}."
     grade = quality.backtest.grade
     # just outside, as one sound log in ten is, a second log must decide
     state: State = "applies" if grade == "far outside" else "open"

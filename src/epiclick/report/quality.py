@@ -249,7 +249,7 @@ def quality_section(report: "Report") -> str:
     )
     tested = found.backtest
     mark = MARKS.get(tested.grade or "", "open")
-    words = tested.words[:1].upper() + tested.words[1:]
+    words = tested.summary[:1].upper() + tested.summary[1:]
     return section(
         "fit",
         TITLE,

@@ -269,7 +269,7 @@ def _truth(report: "Report", coverage: ItemCoverage | None) -> str:
     if coverage is not None:
         words.append(
             f"Of {coverage.items:,} items whose true relevance is known, "
-            f"{percent(coverage.held / coverage.items)} lie in their {report.bias.level:.0%} "
+            f"{percent(coverage.covered / coverage.items)} lie in their {report.bias.level:.0%} "
             f"interval; the expected relevance is {coverage.error:.3f} away from it on average."
         )
     elif not isinstance(report.items, Absent):
