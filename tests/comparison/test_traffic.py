@@ -14,7 +14,7 @@ DEPTH = len(THETA)
 
 
 def paged_log(pages: int = 600, seed: int = 1, *, devices: bool = False) -> pd.DataFrame:
-    """Pages of unequal length; some queries are asked often, and phones see less of a page."""
+    """Pages of unequal length; some queries are frequent, and phones show less of a page."""
     rng = np.random.default_rng(seed)
     rows = []
     for page in range(pages):

@@ -166,12 +166,12 @@ def _wilson(share: float, size: float, t: float) -> tuple[float, float]:
     return max(0.0, min(share, float(centre - half))), min(1.0, max(share, float(centre + half)))
 
 
+FAILURES = 0.01
+"""Share of calibrated methods that a test flags."""
+
 SIMULATIONS = 1999
 BINS = 20
 LEAST_IN_BIN = 5  # least number of ranks expected in a bin
-
-FAILURES = 0.01
-"""Share of calibrated methods that a test flags."""
 
 
 @dataclass(frozen=True)
