@@ -1,4 +1,4 @@
-"""The truth of simulated worlds of all kinds of users, against their own tables and samplers."""
+"""The truth of simulated worlds with all kinds of users, against their tables and samplers."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def test_chances_are_those_of_the_users_own_sampler(users: str) -> None:
     assert np.all(np.abs(rate - found) < 4 * np.sqrt(found * (1 - found) / count))
 
 
-def test_lists_may_leave_out_positions_and_go_below_the_world() -> None:
+def test_lists_may_skip_positions_and_be_deeper_than_the_world() -> None:
     position = np.array([1, 3, 6])
     chances = truth_of("ubm").click_chances(np.zeros(3, int), position, np.array([0.5, 0.4, 1.0]))
     first, third = 0.9 * 0.5, 0.4 * 0.5 ** (2 / 3)
