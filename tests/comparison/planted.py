@@ -10,6 +10,7 @@ from scipy.special import expit, logit
 
 import epiclick as ec
 from epiclick.click_models.pbm import PositionBased
+from epiclick.comparison.rankings import Ranking
 from epiclick.comparison.slots import Slots
 from epiclick.data.features import FeatureScaler
 from epiclick.data.schema import LogOptions
@@ -130,12 +131,16 @@ def rows_of(lists: dict, positions: Sequence[str] = ("query_id",)) -> pd.DataFra
     return pd.DataFrame(rows, columns=[*positions, "doc_id", "position"])
 
 
+def list_queries(ranking: Ranking) -> list:
+    """Query of each list of a ranking."""
+    return [ranking.query_id[int(i)].as_py() for i in np.unique(ranking.page, return_index=True)[1]]
+
+
 def slots_by_hand(
     ranker, item, position, *, weight=None, reach=None, context=None, queries: int = 1
 ) -> Slots:
     """Slots with made-up ids."""
     ranker, item, position = (np.asarray(each) for each in (ranker, item, position))
-    rankers = ranker.max() + 1
     return Slots(
         ranker=ranker,
         page=np.cumsum(np.r_[0, (np.diff(ranker) != 0) | (np.diff(position) <= 0)]),
@@ -145,7 +150,6 @@ def slots_by_hand(
         position=position,
         weight=np.ones(len(item)) if weight is None else weight,
         reach=np.ones(len(item)) if reach is None else reach,
-        lists=np.ones(rankers, int),
         queries=queries,
         notes=(),
     )

@@ -16,6 +16,7 @@ from epiclick.data.features import read_features
 from epiclick.errors import InputError
 
 from ..raising import raises_code
+from .planted import list_queries
 
 Lists = dict[tuple, list]
 
@@ -62,7 +63,7 @@ def as_lists(ranking: Ranking, *extra: str) -> Lists:
         assert position == len(docs)
         assert numbers.setdefault((query, *others), page) == page
     assert list(numbers.values()) == list(range(ranking.lists))
-    assert ranking.list_query.to_pylist() == [key[0] for key in numbers]
+    assert list_queries(ranking) == [key[0] for key in numbers]
     return lists
 
 
@@ -188,7 +189,7 @@ def test_lists_are_distinguished_by_page_and_by_context(kind, tmp_path):
     # lists are in the order of query, page (as a number: 2 before 10), device
     assert docs == list(expected.values())
     assert device == [key[2] for key in expected]
-    assert ranking.list_query.to_pylist() == [key[0] for key in expected]
+    assert list_queries(ranking) == [key[0] for key in expected]
 
 
 def test_contexts_alone_distinguish_lists():
@@ -257,7 +258,7 @@ def test_text_that_looks_like_numbers_stays_text_where_it_came_as_text(tmp_path)
     assert read_ranking(rows, "new").query_id.type == pa.large_string()
     numbered = rows.assign(doc_id=rows["doc_id"].str.removeprefix("d"))
     ranking = read_ranking(numbered, "new", ids="integer")
-    assert ranking.list_query.to_pylist() == list(range(12))
+    assert list_queries(ranking) == list(range(12))
     assert ranking.doc_id.type == pa.int64()
     with pytest.raises(InputError) as error:
         read_ranking(rows, "new", ids="integer")

@@ -42,7 +42,12 @@ def as_rows(slots: Slots) -> list[tuple]:
     return sorted(zip(*columns, strict=True))
 
 
-def list_weights(slots: Slots, names: tuple[str, ...] = ()) -> np.ndarray:
+def lists_by_ranker(slots: Slots) -> list[int]:
+    """Number of lists of each ranker."""
+    return [len(np.unique(slots.page[slots.ranker == r])) for r in np.unique(slots.ranker)]
+
+
+def list_weights(slots: Slots) -> np.ndarray:
     """(rankers,) sum of the weights of all lists, each counted at its first slot."""
     first = slots.position == 1
     return np.bincount(slots.ranker[first], slots.weight[first])
@@ -72,7 +77,7 @@ def test_rankers_are_compared_on_the_queries_they_share() -> None:
     everywhere = np.ones(DEPTH)
     assert as_rows(slots) == by_loop([NEW, OLD], dict.fromkeys((1, 2, 3, 4), 1.0), everywhere)
     assert slots.queries == 2
-    assert slots.lists.tolist() == [2, 2]
+    assert lists_by_ranker(slots) == [2, 2]
     assert slots.notes == (
         "compared on the 2 queries that all rankers have; 2 others were left out",
     )
@@ -108,7 +113,7 @@ def test_lists_of_a_query_share_its_weight() -> None:
     )
     rankings = [read_ranking(several, "new"), ranking({2: [21], 3: [31, 30]}, "old")]
     slots = slots_of(planted(), rankings, TRAFFIC)
-    assert slots.lists.tolist() == [4, 2]
+    assert lists_by_ranker(slots) == [4, 2]
     np.testing.assert_allclose(list_weights(slots), 1)
     weights = {row[:4]: row[4] for row in as_rows(slots)}
     assert weights[0, 2, 22, 1] == weights[0, 2, 21, 1] == pytest.approx(30 / 40 / 3)

@@ -11,6 +11,7 @@ from epiclick.comparison.rankings import Ranking, read_ranking
 from epiclick.errors import InputError
 
 from ..raising import raises_code
+from .planted import list_queries
 
 Lists = dict[str, list[str]]
 
@@ -119,9 +120,9 @@ def test_ids_of_a_run_have_the_types_of_text_logs(tmp_path):
     path = write(tmp_path / "a.run", lines({"7": ["1", "2"], "12": ["3"]}))
     ranking = read_ranking(path, "new")
     assert (ranking.query_id.type, ranking.doc_id.type) == (pa.int64(), pa.int64())
-    assert ranking.list_query.to_pylist() == [7, 12]
+    assert list_queries(ranking) == [7, 12]
     ranking = read_ranking(path, "new", ids="string")
-    assert ranking.list_query.to_pylist() == ["12", "7"]
+    assert list_queries(ranking) == ["12", "7"]
     path = write(tmp_path / "b.run", lines({"7": ["1", "x"]}))
     with pytest.raises(InputError, match="doc_id must be an integer: 1 value"):
         read_ranking(path, "new", ids="integer")

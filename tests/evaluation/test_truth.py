@@ -10,6 +10,8 @@ from epiclick.evaluation.truth import Truth, read_truth
 from epiclick.simulate.users import USERS
 from epiclick.simulate.world import simulate
 
+from ..raising import raises_code
+
 THETA = np.array([0.9, 0.7, 0.5, 0.4])
 RELEVANCE = np.array([[0.6, 0.3, 0.8, 0.5], [0.9, 0.2, 0.0, 0.0]])
 
@@ -58,3 +60,12 @@ def test_the_truth_that_is_read_is_that_of_the_world(tmp_path: Path) -> None:
             keys["query_id"].combine_chunks(), keys["doc_id"].combine_chunks()
         )
         assert np.array_equal(found, world.relevance)
+
+
+def test_a_folder_that_is_not_a_world_is_refused(tmp_path: Path) -> None:
+    with raises_code("folder-missing") as error:
+        read_truth(tmp_path / "nowhere")
+    assert "nowhere" in str(error.value)
+    with raises_code("not-a-world") as error:
+        read_truth(tmp_path)
+    assert "no truth.json and no relevance.parquet" in str(error.value)

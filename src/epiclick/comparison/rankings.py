@@ -252,11 +252,6 @@ class Ranking:
         """Number of lists."""
         return int(self.page[-1]) + 1 if len(self) else 0
 
-    @property
-    def list_query(self) -> pa.Array:
-        """(lists,) query of each list."""
-        return self.query_id.take(pa.array(np.flatnonzero(np.diff(self.page, prepend=-1))))
-
 
 def read_ranking(
     source: Any,

@@ -95,7 +95,6 @@ class Slots:
         weight: share of the pages that the slot's list stands for; those of a ranker's lists add up
             to 1.
         reach: share of those pages that display the slot.
-        lists: (rankers,) number of lists of each ranker.
         queries: number of queries compared.
         notes: what was left out or assumed.
     """
@@ -108,7 +107,6 @@ class Slots:
     position: np.ndarray
     weight: np.ndarray
     reach: np.ndarray
-    lists: np.ndarray
     queries: int
     notes: tuple[str, ...]
 
@@ -160,7 +158,6 @@ def slots_of(
         position=np.concatenate(position),
         weight=np.concatenate([each[4] for each in parts]),
         reach=reach[given],
-        lists=np.array([np.count_nonzero(weight) for weight in weights]),
         queries=len(query_id.unique()),
         notes=tuple(notes),
     )

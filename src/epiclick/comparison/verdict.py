@@ -51,7 +51,7 @@ class Check:
     remedy: str
 
     def sentence(self, *, titled: bool = False) -> str:
-        """What was found; empty if the title says it all and stands there already (`titled`)."""
+        """What was found; empty if the title says it all and was printed already (`titled`)."""
         return self.found or ("" if titled else f"{self.title[:1].upper()}{self.title[1:]}.")
 
     def to_dict(self) -> dict[str, str]:
@@ -334,7 +334,7 @@ class Difference:
 
 
 def pages_needed(difference: float, spread: Spread, sure: float) -> float | None:
-    """Additional pages, as a multiple of the log's, that would make a ranker better at `sure`.
+    """Additional pages, as a multiple of the log's, after which the lead has probability `sure`.
 
     The variance from items that were never shown stays; the rest falls as the log grows. None where
     no number of pages is enough.

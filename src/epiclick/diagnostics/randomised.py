@@ -46,7 +46,7 @@ NOT_COMPARED = (
 
 @dataclass(frozen=True, eq=False)
 class RandomisedCheck:
-    """A model's position bias beside that of randomised pages.
+    """A model's position bias next to that of randomised pages.
 
     Attributes:
         contexts: the model's table of contexts.
