@@ -179,7 +179,7 @@ class Uniformity:
     """What a test of uniform ranks found.
 
     Attributes:
-        p_value: of the two statistics together.
+        p_value: of both statistics together.
         chi2_p: of the binned ranks.
         ecdf_p: of the distribution function.
         ranks: number of ranks.
