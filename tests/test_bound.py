@@ -86,7 +86,7 @@ def test_a_bias_at_its_bound_has_no_interval(
 def test_the_warning_names_the_anchor_to_choose(pressed: ec.EpistemicPBM) -> None:
     (warning,) = pressed.fitted_.training.warnings
     assert "(desktop, 1) is at its bound" in warning
-    assert "about 1.11 times the anchor ((device, position) (phone, 1))" in warning
+    assert "about 1.11 times that of the anchor ((device, position) (phone, 1))" in warning
     assert warning.endswith(FLAG)
     checks = pressed.fitted_.training.checks
     assert checks["anchor"]["moved_from"] is None
@@ -128,7 +128,7 @@ def test_what_is_at_its_bound(
     unbounded = unbounded_bias(device_counts(truth, shown=shown, seed=2))
     found = contexts_at_bound(fitted, unbounded)
     assert [each.context for each in found] == ([DESKTOP] if expected else [])
-    assert contexts_at_bound(fitted, unbounded, held=[DESKTOP]) == ()
+    assert contexts_at_bound(fitted, unbounded, fixed=[DESKTOP]) == ()
     assert contexts_at_bound(replace(fitted, anchor=None, posterior=None), unbounded) == ()
 
 

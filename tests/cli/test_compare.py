@@ -180,8 +180,8 @@ def test_true_values_are_those_of_a_plain_sum(
     inside = sum(
         row["low"] <= record["true_values"][row["name"]] <= row["high"] for row in record["rankers"]
     )
-    assert f"True clicks a page: {record['true_values']['best']:.3f} for best and" in said
-    assert said.endswith(f"90% intervals hold {inside} of 2.")
+    assert f"True clicks per page: {record['true_values']['best']:.3f} for best and" in said
+    assert said.endswith(f"90% intervals contain {inside} of 2.")
     assert epiclick(*ask, "--json").record["true_values"] is None
 
 
@@ -363,7 +363,7 @@ def test_one_ranker_has_a_value_but_no_rival(
     record = epiclick(*ask, "--json").record
     assert record["differences"] == []
     value = record["rankers"][0]["value"]
-    assert record["verdict"].startswith(f"best is worth {value:.3f} clicks a page (")
+    assert record["verdict"].startswith(f"best is worth {value:.3f} clicks per page (")
     assert "Differences" not in epiclick(*ask).out
 
 
@@ -375,7 +375,7 @@ def test_without_a_log_items_are_judged_by_features_alone(
     record = epiclick("compare", marginal[0], *features, *SAMPLES, *files, "--json").record
     assert [row["seen"] for row in record["rankers"]] == [0, 0]
     assert (record["pages"], record["queries"]) == (None, 150)
-    assert "judged by their features alone" in record["notes"][0]
+    assert "estimated from their features alone" in record["notes"][0]
     assert record["verdict"].count("No log was given") == 1
     assert "the log never showed" not in record["verdict"]
 
@@ -549,9 +549,9 @@ def test_a_model_with_features_needs_them(marginal: tuple[Path, Done], shelf: Pa
         (["unknown_docs"], [], "2 of 360 items have no features (the first: query 0, doc 1"),
         (["few_queries", "best"], [], "compared on the 50 queries that all rankers have; 100 "),
         (["best_deep"], ["--depth", 3], "750 of 1,200 slots are deeper than position 3 and were"),
-        (["best_deep"], ["--extrapolate"], "they were taken to be looked at as often as it"),
-        (["short", "best"], [], "different numbers of slots a page ('short' 2.0, 'best' 3.0)"),
-        (["tied_scores"], [], "2 of 450 slots hold a document whose score another one"),
+        (["best_deep"], ["--extrapolate"], "they are assumed to have its position bias"),
+        (["short", "best"], [], "different numbers of slots per page ('short' 2.0, 'best' 3.0)"),
+        (["tied_scores"], [], "2 of 450 slots show a document whose score ties with"),
     ],
 )
 def test_what_was_left_out_or_assumed_is_noted(
@@ -584,8 +584,8 @@ def test_deeper_slots_add_clicks_when_extrapolated_and_none_when_cut(
     [
         ({"rankings": "best"}, "name the rankings, as in compare"),
         ({"rankings": {}}, "no ranking was given"),
-        ({"rankings": {" ": "best"}}, "must be text that is not empty"),
-        ({"rankings": {1: "best"}}, "must be text that is not empty, not 1"),
+        ({"rankings": {" ": "best"}}, "must be a non-empty string"),
+        ({"rankings": {1: "best"}}, "must be a non-empty string, not 1"),
         ({"clicks": "early.parquet"}, "read the log first: clicks=read_log(...)"),
         ({"backtest": "late.parquet"}, "read the log first: backtest=read_log(...)"),
         ({"weights": "pages"}, "weights must be 'traffic' or 'uniform'"),

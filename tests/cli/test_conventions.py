@@ -240,7 +240,7 @@ SLOT = "count clicks.csv --column position=slot"
         ("export model --to run --rank-by thomson --out x", "(did you mean 'thompson'?)"),
         (
             "evaluate model clicks.csv --truth modl",
-            "--truth modl is not there (did you mean 'model'?)",
+            "--truth modl does not exist (did you mean 'model'?)",
         ),
         ("compare model --ranking a=b --weights trafic", "(did you mean 'traffic'?)"),
         ("calibrate --families dens", "(did you mean 'dense'?)"),

@@ -51,8 +51,8 @@ def test_it_ends_with_the_page_and_what_to_do_next(made: tuple[Path, Done]) -> N
     assert all(len(line) <= 80 for line in verb.NEXT.splitlines())
     said = re.sub(r"\s+", " ", done.out)
     for words in (
-        *("Backtest: predicted", "true position biases, 50% intervals hold"),
-        *("true relevances, 50% intervals hold", "Verdict:", "True clicks a page:"),
+        *("Backtest: predicted", "true position biases, 50% intervals contain"),
+        *("true relevances, 50% intervals contain", "Verdict:", "True clicks per page:"),
         "For every 100 times that a result at position 1 is looked at",
     ):
         assert words in said

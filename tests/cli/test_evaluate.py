@@ -266,7 +266,7 @@ def test_counted_logs_have_no_page_scores(
         "backtest"
     ]
     assert (test["pages"], test["observed_per_page"], test["per"]) == (None, None, "display")
-    assert "clicks a display" in test["words"]
+    assert "clicks per display" in test["words"]
 
 
 def test_an_unknown_context_is_named_with_what_is_predicted(
@@ -388,7 +388,7 @@ def test_intervals_are_held_against_the_truth(
         assert (row["values"], row["held"]) == by_hand
         assert row["share"] == row["held"] / row["values"]
     said = " ".join(epiclick(*ask, "--truth", world).out.split())
-    assert f"true relevances, 50% intervals hold {rows[2]['share']:.1%}" in said
+    assert f"true relevances, 50% intervals contain {rows[2]['share']:.1%}" in said
     assert epiclick(*ask, "--json").record["coverage"] is None
     # another world's truth is not held
     other = tmp_path / "other"
@@ -404,7 +404,7 @@ def test_truth_needs_a_world_and_a_model_with_intervals(
     log = [world / "late.parquet", "--features", world / "features.parquet"]
     done = epiclick("evaluate", marginal[0], *log, "--truth", tmp_path)
     assert done.code == 2
-    assert "is no simulated world" in done.err
+    assert "is not a simulated world" in done.err
     done = epiclick("evaluate", pointwise[0], *log, "--truth", world)
     assert done.code == 2
     assert "no intervals" in done.err

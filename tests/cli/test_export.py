@@ -163,7 +163,7 @@ def test_a_model_without_features_exports_the_items_of_its_log(
             "lightgbm and qrels and quep",
         ),
         (["--to", "qrels", "--out", "o", "F", "--cuts", "a,b"], "write four numbers"),
-        (["--to", "qrels", "--out", "o", "F", "--cuts", "0.3,0.2"], "4 rising probabilities"),
+        (["--to", "qrels", "--out", "o", "F", "--cuts", "0.3,0.2"], "4 increasing probabilities"),
         (
             ["--to", "run", "--out", "o", "F", "--rank-by", "median"],
             "--rank-by must be one of mean",

@@ -167,7 +167,7 @@ def test_other_models_say_that_they_are_less_sure(
     [
         (["--out", "report.parquet"], "this is written as HTML; name a .html file"),
         (["--out", "."], "is a folder"),
-        (["--truth", "."], "is no simulated world"),
+        (["--truth", "."], "is not a simulated world"),
         (["--ranking", "a=b.parquet"], "--ranking: the model was trained on features"),
         (["--ranking", "="], "write it as new=new.parquet"),
     ],

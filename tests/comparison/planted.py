@@ -1,4 +1,4 @@
-"""Models made by hand whose network hands features on, logs and rankings for them, and oracles."""
+"""Hand-made models whose network passes features on, logs and rankings for them, and oracles."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,6 +10,7 @@ from scipy.special import expit, logit
 
 import epiclick as ec
 from epiclick.click_models.pbm import PositionBased
+from epiclick.comparison.rankings import Ranking
 from epiclick.comparison.slots import Slots
 from epiclick.data.features import FeatureScaler
 from epiclick.data.schema import LogOptions
@@ -23,7 +24,7 @@ from epiclick.fitted.parameters import (
 from epiclick.fitted.state import FeatureSpec, FittedModel, QuerySets, TrainingSummary
 
 THETA = np.array([1.0, 0.6, 0.4, 0.25])
-WIDEST = 5.0  # keeps features within what the scaler lets through
+WIDEST = 5.0  # keeps features within the scaler's range
 DEVICES = ("phone", "tv")
 MEAN, NU = 0.3, 4.0  # of relevance, by a model without features
 
@@ -36,11 +37,11 @@ def planted(
     devices: bool = False,
     theta: np.ndarray = THETA,
 ) -> FittedModel:
-    """A model of known relevance; bias and all means together are as unsure, in logits, as told."""
+    """A model of known relevance; standard deviations of bias and of the common mean in logits."""
     position = np.tile(np.arange(1, len(theta) + 1), len(DEVICES) if devices else 1)
     contexts = {"position": position}
     if devices:
-        # a device's own bias: the square of the other one's
+        # the second device's bias is the square of the first one's
         contexts = {
             "device": pa.array(np.repeat(DEVICES, len(theta)), pa.large_string())
         } | contexts
@@ -77,21 +78,21 @@ def planted(
 
 
 def model_of(fitted: FittedModel, level: float = 0.9) -> ec.EpistemicPBM:
-    """The model as users hold it."""
+    """The model as users have it."""
     model = ec.EpistemicPBM(level=level)
     model.fitted_ = fitted
     return model
 
 
 def theta_by(fitted: FittedModel, draw: Parameters) -> np.ndarray:
-    """Position bias of a draw."""
+    """Position bias under a draw."""
     theta = expit(np.asarray(draw.position.logit))
     theta[fitted.anchor] = 1
     return theta
 
 
 def betas_by(draw: Parameters, mean: np.ndarray, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """alpha and beta, by a draw, of items of a given mean and confidence; also without features."""
+    """alpha and beta under a draw for items of a given mean and confidence, features or not."""
     moved = draw.layers[-1][1][0] - (0 if len(draw.layers[-1][0]) == 2 else logit(MEAN))
     mean = expit(logit(mean) + moved)
     return mean * nu, (1 - mean) * nu
@@ -113,15 +114,15 @@ def posterior_moments(
 
 
 def table_of(query, doc, mean: np.ndarray, nu: np.ndarray) -> ec.FeatureTable:
-    """Features of which the planted network makes relevance of this mean and confidence."""
+    """Features that the planted network turns into relevance of this mean and confidence."""
     answers = np.stack([logit(mean), np.log(np.expm1(nu - 1))], axis=1) / WIDEST
-    raw = np.copysign(np.expm1(abs(answers)), answers)  # what the scaler undoes
+    raw = np.copysign(np.expm1(abs(answers)), answers)  # the scaler's inverse
     keys = pa.table({"query_id": query, "doc_id": doc})
     return ec.FeatureTable(keys, ("f0", "f1"), raw.astype(np.float32))
 
 
 def rows_of(lists: dict, positions: Sequence[str] = ("query_id",)) -> pd.DataFrame:
-    """A ranking from key -> docs, the key named by columns."""
+    """A ranking from key -> docs; `positions` are the columns of the key."""
     rows = [
         (*(key if isinstance(key, tuple) else (key,)), doc, position)
         for key, docs in lists.items()
@@ -130,12 +131,16 @@ def rows_of(lists: dict, positions: Sequence[str] = ("query_id",)) -> pd.DataFra
     return pd.DataFrame(rows, columns=[*positions, "doc_id", "position"])
 
 
+def list_queries(ranking: Ranking) -> list:
+    """Query of each list of a ranking."""
+    return [ranking.query_id[int(i)].as_py() for i in np.unique(ranking.page, return_index=True)[1]]
+
+
 def slots_by_hand(
     ranker, item, position, *, weight=None, reach=None, context=None, queries: int = 1
 ) -> Slots:
-    """Slots of which only the numbers matter."""
+    """Slots with made-up ids."""
     ranker, item, position = (np.asarray(each) for each in (ranker, item, position))
-    rankers = ranker.max() + 1
     return Slots(
         ranker=ranker,
         page=np.cumsum(np.r_[0, (np.diff(ranker) != 0) | (np.diff(position) <= 0)]),
@@ -145,7 +150,6 @@ def slots_by_hand(
         position=position,
         weight=np.ones(len(item)) if weight is None else weight,
         reach=np.ones(len(item)) if reach is None else reach,
-        lists=np.ones(rankers, int),
         queries=queries,
         notes=(),
     )

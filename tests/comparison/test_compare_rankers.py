@@ -13,6 +13,7 @@ from epiclick.comparison.result import Comparison
 from epiclick.errors import InputError
 from epiclick.fitted.parameters import Parameters, PointLookup, parameter_draws
 
+from ..raising import raises_code
 from .planted import (
     DEVICES,
     THETA,
@@ -52,7 +53,7 @@ def table(prior) -> ec.FeatureTable:
 
 @pytest.fixture(scope="module")
 def pages() -> pd.DataFrame:
-    """Pages of unequal length; the first queries are asked most."""
+    """Pages of unequal length; the first queries are most frequent."""
     rng = np.random.default_rng(2)
     rows = []
     for page in range(3_000):
@@ -86,7 +87,7 @@ def compared(fitted, rankings: dict[str, dict], features=None, **options) -> Com
 
 
 def value_by_loop(ranking: dict, fitted, prior, pages: pd.DataFrame | None, seed: int = 0) -> float:
-    """Expected clicks a page: a loop over draws, queries and positions."""
+    """Expected clicks per page: a loop over draws, queries and positions."""
     weight, reach = (
         dict.fromkeys(range(QUERIES), 1 / QUERIES),
         dict.fromkeys(range(1, DEPTH + 1), 1.0),
@@ -134,7 +135,7 @@ def test_values_are_those_of_a_loop(prior, table, pages, log, with_log: bool) ->
         )
     assert found.queries == QUERIES
     assert found.pages == (pages["page_id"].nunique() if with_log else None)
-    # the control: what the log tells makes a difference
+    # the control: the log makes a difference
     other = value_by_loop(OLD, fitted, prior, None if with_log else pages)
     assert abs(other - found.rankers["value"][0]) > 0.5 * drawn["old"].std()
 
@@ -153,29 +154,29 @@ def test_shares_of_slots_are_those_of_a_loop(table, pages, log) -> None:
     np.testing.assert_allclose([found.seen, found.unknown], shares, atol=1e-12)
 
 
-def test_unseen_items_make_a_ranker_visibly_less_sure(table, log) -> None:
+def test_unseen_items_make_a_ranker_visibly_less_certain(table, log) -> None:
     found = compared(planted(), {"old": OLD, "fresh": FRESH}, table, clicks=log)
     width = found.rankers.set_index("name").eval("high - low")
     assert width["fresh"] > 2 * width["old"]
     assert found.rankers["seen"].tolist() == [1.0, 0.0]
-    assert "100% of the slots of fresh hold items that the log never showed" in found.verdict
+    assert "100% of the slots of fresh contain items that the log never showed" in found.verdict
     assert "of the slots of old" not in found.verdict
     assert found.spread("fresh").unseen > 10 * found.spread("old").unseen
-    # the control: by features alone both are as unsure
+    # the control: by features alone both are equally uncertain
     blind = compared(planted(), {"old": OLD, "fresh": FRESH}, table)
     width = blind.rankers.set_index("name").eval("high - low")
     assert width["fresh"] == pytest.approx(width["old"], rel=0.25)
 
 
-def test_the_order_of_the_same_items_is_told_apart(table, log) -> None:
-    """Higher docs are clicked more, and those on top are looked at most."""
+def test_orders_of_the_same_items_are_distinguished(table, log) -> None:
+    """Higher docs are clicked more, and those at the top are examined most."""
     best = {q: [3, 2, 1, 0] for q in range(QUERIES)}
     worst = {q: [0, 1, 2, 3] for q in range(QUERIES)}
     found = compared(planted(), {"worst": worst, "best": best}, table, clicks=log)
     assert found.best == "best"
     assert found.verdict.startswith("best beats worst with probability above 0.99; expect +")
     apart = found.difference("best", "worst")
-    # what both share cancels
+    # shared uncertainty cancels
     assert apart.high - apart.low < 0.8 * found.rankers.eval("high - low").sum()
 
 
@@ -188,7 +189,7 @@ def test_same_rankers_are_worth_the_same(table, log) -> None:
     assert "a and b are worth the same: they show the same items." in both.verdict
 
 
-def test_the_variance_is_made_of_its_parts(table, log) -> None:
+def test_the_parts_of_the_variance_add_up(table, log) -> None:
     found = compared(planted(), {"old": OLD, "odd": ODD}, table, clicks=log, samples=20_000)
     for names in (("old",), ("odd",), ("old", "odd")):
         drawn = [found.samples()[name] for name in names]
@@ -246,7 +247,7 @@ def test_features_may_come_with_the_log_or_as_a_frame(table, log) -> None:
 
 
 def test_ids_are_read_as_those_of_the_log(pages) -> None:
-    """A ranking with integers fits a log whose ids are text."""
+    """A ranking with integer ids matches a log whose ids are text."""
     texts = pages.astype({"query_id": str, "doc_id": str})
     model, given = model_of(planted(features=False)), {"old": rows_of(OLD)}
     found = ec.compare(model, given, clicks=ec.read_log(texts))
@@ -262,13 +263,13 @@ def test_a_model_without_features_needs_none(log) -> None:
     assert any("never shown" in note for note in found.notes)
 
 
-def test_devices_weigh_by_their_pages(prior, table, pages) -> None:
-    """Two devices of different bias, in a loop; features alone, so that it is short."""
+def test_devices_are_weighted_by_their_pages(prior, table, pages) -> None:
+    """Two devices of different bias, in a loop; features alone, to keep it short."""
     fitted = planted(devices=True)
     rng = np.random.default_rng(5)
     device = np.array(DEVICES)[(rng.random(pages["page_id"].nunique()) < 0.3).astype(int)]
     pages = pages.assign(device=device[pages["page_id"]])
-    # a log of other docs: it weighs queries, and tells nothing of the ranker's items
+    # a log of other docs: it weights queries, and says nothing about the ranker's items
     log = ec.read_log(pages, context=("device", "position"), features=table)
     ranking = rows_of(
         {(d, q): FRESH[q] if d == "tv" else FRESH[q][:2] for d in DEVICES for q in range(QUERIES)},
@@ -327,7 +328,7 @@ def test_what_was_assumed_is_noted(table, log) -> None:
     assert compared(planted(), {"a": OLD, "b": TURNED}, table, clicks=log).notes == ()
     found = compared(planted(), {"old": OLD, "odd": ODD}, table)
     notes = " | ".join(found.notes)
-    assert "rankers fill different numbers of slots a page ('old' 4.0, 'odd' 3.0)" in notes
+    assert "slots per page ('old' 4.0, 'odd' 3.0)" in notes
     assert "no log was given" in notes
     # docs 0 to 3, 4 and 8 of every query
     assert f"{QUERIES} of {6 * QUERIES} items have no features" in notes
@@ -343,26 +344,50 @@ def test_another_level_is_the_callers(table, log) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "code", "named"),
     [
-        ({"rankings": {}}, "no ranking was given"),
-        ({"rankings": rows_of(OLD)}, "name the rankings"),
-        ({"weights": "pages"}, "weights must be 'traffic' or 'uniform', not 'pages'"),
-        ({"samples": 20}, "samples must be 100 or more, not 20"),
-        ({"level": 90}, "level must lie strictly between 0 and 1, not 90"),
-        ({"seed": -1}, "seed must be 0 or more"),
-        ({"depth": 0}, "depth must be 1 or more"),
-        ({"features": None}, "trained with features"),
-        ({"rankings": {"deep": rows_of({0: [0, 1, 2, 3, 4]})}}, "deeper than 4"),
-        ({"rankings": {"a": rows_of({0: [0]}), "b": rows_of({1: [0]})}}, "no query in common"),
-        ({"rankings": {"a": rows_of({0: [0, 0]})}}, "ranking 'a'"),
+        ({"rankings": {}}, "no-rankings", ""),
+        ({"rankings": rows_of(OLD)}, "rankings-not-named", "{'new': new, 'old': old}"),
+        ({"rankings": {" ": rows_of(OLD)}}, "invalid-ranker-name", "' '"),
+        ({"weights": "pages"}, "unknown-weights", "'traffic' or 'uniform', not 'pages'"),
+        ({"measures": "clicks"}, "invalid-measures", "'clicks'"),
+        ({"measures": ["first"]}, "invalid-measures", "not first"),
+        ({"samples": 20}, "samples-out-of-range", "100 or more, not 20"),
+        ({"level": 90}, "level-out-of-range", "not 90"),
+        ({"seed": -1}, "seed-out-of-range", "not -1"),
+        ({"depth": 0}, "depth-out-of-range", "not 0"),
+        ({"clicks": "log.parquet"}, "not-counts", "clicks=read_log(...)"),
+        ({"backtest": "log.parquet"}, "not-counts", "backtest=read_log(...)"),
+        ({"features": None}, "missing-features", ""),
+        (
+            {"rankings": {"deep": rows_of({0: [0, 1, 2, 3, 4]})}},
+            "position-too-deep",
+            "deeper than 4",
+        ),
+        ({"rankings": {"a": rows_of({0: [0]}), "b": rows_of({1: [0]})}}, "no-common-query", ""),
+        ({"rankings": {"a": rows_of({0: [0, 0]})}}, "repeated-document", "ranking 'a'"),
     ],
 )
-def test_bad_arguments_are_named(table, options: dict, told: str) -> None:
+def test_bad_arguments_are_named(table, options: dict, code: str, named: str) -> None:
     given = {"rankings": {"old": rows_of(OLD)}, "features": table} | options
-    with pytest.raises(InputError) as error:
+    with raises_code(code) as error:
         ec.compare(model_of(planted()), **given)
-    assert told in str(error.value)
+    assert named in str(error.value)
+
+
+def test_something_else_than_a_model_is_refused(table) -> None:
+    with raises_code("not-a-model") as error:
+        ec.compare("model", {"old": rows_of(OLD)}, table)
+    assert "load(path)" in str(error.value)
+
+
+def test_unknown_rankers_and_measures_are_refused(table, log) -> None:
+    found = compared(planted(), {"old": OLD}, table, clicks=log)
+    with raises_code("unknown-ranker") as error:
+        found.difference("old", "new")
+    assert "'new'" in str(error.value)
+    with raises_code("unknown-measure"):
+        found.samples("revenue")
 
 
 def test_a_model_must_be_fitted(table) -> None:
@@ -382,7 +407,7 @@ def test_deeper_positions_are_extrapolated_or_cut(table, log) -> None:
     found = compared(planted(), rankings, table, clicks=log, extrapolate=True)
     extra = found.values.expected[0, 1] - found.values.expected[0, 0]
     assert np.all(extra > 0)
-    # two more items, each looked at as often as the last position
+    # two more items, each examined as often as the last position
     assert np.all(extra < 2 * THETA[-1])
     assert any("deeper than position 4" in note for note in found.notes)
     cut = compared(planted(), rankings, table, clicks=log, depth=DEPTH)

@@ -1,4 +1,4 @@
-"""Rankings from every kind of source against a plain loop; what cannot be used is refused."""
+"""Rankings from every kind of source against a plain loop; invalid ones are refused."""
 
 import json
 from pathlib import Path
@@ -14,6 +14,9 @@ from hypothesis import strategies as st
 from epiclick.comparison.rankings import Ranking, read_ranking
 from epiclick.data.features import read_features
 from epiclick.errors import InputError
+
+from ..raising import raises_code
+from .planted import list_queries
 
 Lists = dict[tuple, list]
 
@@ -60,12 +63,13 @@ def as_lists(ranking: Ranking, *extra: str) -> Lists:
         assert position == len(docs)
         assert numbers.setdefault((query, *others), page) == page
     assert list(numbers.values()) == list(range(ranking.lists))
-    assert ranking.list_query.to_pylist() == [key[0] for key in numbers]
+    assert list_queries(ranking) == [key[0] for key in numbers]
     return lists
 
 
-def refused(source, **options) -> str:
-    with pytest.raises(InputError) as error:
+def refused(source, code: str, **options) -> str:
+    """The message with which a ranking is refused under a code."""
+    with raises_code(code) as error:
         read_ranking(source, "new", **options)
     return str(error.value)
 
@@ -121,7 +125,7 @@ def test_scores_are_sorted_highest_first(kind, tmp_path):
 
 def test_position_wins_over_score():
     rows = frame()
-    # the score says the reverse, and even nothing at all
+    # the score says the opposite, or is missing
     scored = rows.assign(score=rows["position"].astype(float).where(rows["position"] != 2))
     assert as_lists(read_ranking(scored, "new")) == by_loop(rows)
 
@@ -129,17 +133,17 @@ def test_position_wins_over_score():
 @pytest.mark.parametrize("kind", SOURCES)
 def test_any_column_can_be_the_score(kind, tmp_path):
     rows = frame()
-    # positions and scores that say the reverse are not looked at
+    # positions and scores that say the opposite are ignored
     other = rows.assign(bm25=10.5 - rows["position"], score=rows["position"])
     other["position"] = 99 - rows["position"]
     ranking = read_ranking((SOURCES[kind](other, tmp_path), "bm25"), "new")
     assert as_lists(ranking) == by_loop(rows)
 
 
-def test_a_score_that_is_no_column_is_named_with_its_neighbour():
-    words = refused((frame().assign(bm25=1.0), "bm52"))
-    assert "no column 'bm52' to order by" in words
-    assert "bm25" in words
+def test_an_unknown_column_of_scores_is_named_with_the_nearest_one():
+    message = refused((frame().assign(bm25=1.0), "bm52"), "unknown-column")
+    assert "'bm52'" in message
+    assert "bm25" in message
 
 
 def test_ties_are_broken_by_document_and_counted():
@@ -168,7 +172,7 @@ def test_aliases_are_known_in_any_case():
 
 
 @pytest.mark.parametrize("kind", ["frame", "csv"])
-def test_lists_are_told_apart_by_page_and_by_context(kind, tmp_path):
+def test_lists_are_distinguished_by_page_and_by_context(kind, tmp_path):
     parts = [
         frame(seed).assign(page_id=seed, device=device)
         for seed, device in [(1, "phone"), (2, "desk"), (10, "desk"), (1, "desk")]
@@ -182,25 +186,26 @@ def test_lists_are_told_apart_by_page_and_by_context(kind, tmp_path):
     ends = np.flatnonzero(np.diff(ranking.page)) + 1
     docs = [part.tolist() for part in np.split(ranking.doc_id.to_numpy(False), ends)]
     device = [part[0] for part in np.split(ranking.contexts["device"].to_numpy(), ends)]
-    # lists stand in the order of query, page (as a number: 2 before 10), device
+    # lists are in the order of query, page (as a number: 2 before 10), device
     assert docs == list(expected.values())
     assert device == [key[2] for key in expected]
-    assert ranking.list_query.to_pylist() == [key[0] for key in expected]
+    assert list_queries(ranking) == [key[0] for key in expected]
 
 
-def test_contexts_alone_tell_lists_apart():
+def test_contexts_alone_distinguish_lists():
     rows = pd.concat([frame(s).assign(device=d) for s, d in [(1, "b"), (2, "a")]])
     ranking = read_ranking(rows, "new", context=("position", "device"))
     assert as_lists(ranking, "device") == by_loop(rows, ("query_id", "device"))
-    # control: without the context, the two lists of a query fall on each other
-    assert "two documents at one position of a list" in refused(rows)
+    # control: without the context, the two lists of a query overlap
+    assert "repeated-document" in problem_codes(rows)
+    assert "shared-position" in problem_codes(rows)
 
 
 def test_a_context_may_have_the_name_of_an_alias():
     rows = frame().assign(slot="top")
     ranking = read_ranking(rows, "new", context=("position", "slot"))
     assert as_lists(ranking) == by_loop(rows)
-    assert "position and slot could each be position" in refused(rows)
+    assert "position and slot" in refused(rows, "ambiguous-column")
 
 
 @given(data=st.data())
@@ -253,9 +258,11 @@ def test_text_that_looks_like_numbers_stays_text_where_it_came_as_text(tmp_path)
     assert read_ranking(rows, "new").query_id.type == pa.large_string()
     numbered = rows.assign(doc_id=rows["doc_id"].str.removeprefix("d"))
     ranking = read_ranking(numbered, "new", ids="integer")
-    assert ranking.list_query.to_pylist() == list(range(12))
+    assert list_queries(ranking) == list(range(12))
     assert ranking.doc_id.type == pa.int64()
-    message = refused(rows, ids="integer")
+    with pytest.raises(InputError) as error:
+        read_ranking(rows, "new", ids="integer")
+    message = str(error.value)
     assert "doc_id must be an integer" in message
     assert "query_id must be" not in message
     padded = rows.assign(query_id="0" + rows["query_id"])
@@ -294,14 +301,19 @@ def test_a_function_scores_all_features():
 
 def test_what_a_function_returns_is_checked():
     _, table = features()
-    assert "but none are given" in refused(lambda f: f["bm25"])
-    assert "no device" in refused(lambda f: 0, features=table, context=("device", "position"))
-    assert "shape (3,) for 20 rows" in refused(lambda f: [1, 2, 3], features=table)
-    assert "shape () for 20 rows" in refused(lambda f: 1.0, features=table)
-    assert "are not numbers" in refused(lambda f: ["high"] * 20, features=table)
-    assert "another index" in refused(lambda f: f["bm25"].sort_values(), features=table)
-    message = refused(lambda f: f["bm25"].where(f.index > 1, np.inf), features=table)
-    assert "score must be a finite number: 2 rows, first (query 0, doc d0): score inf" in message
+    refused(lambda f: f["bm25"], "missing-features")
+    given = {"features": table, "context": ("device", "position")}
+    assert "device" in refused(lambda f: 0, "function-without-contexts", **given)
+    message = refused(lambda f: [1, 2, 3], "scores-wrong-shape", features=table)
+    assert "shape (3,) for 20 rows" in message
+    message = refused(lambda f: 1.0, "scores-wrong-shape", features=table)
+    assert "shape () for 20 rows" in message
+    refused(lambda f: ["high"] * 20, "scores-not-numbers", features=table)
+    refused(lambda f: f["bm25"].sort_values(), "scores-misaligned", features=table)
+    message = refused(
+        lambda f: f["bm25"].where(f.index > 1, np.inf), "score-not-finite", features=table
+    )
+    assert ": 2 rows, first (query 0, doc d0): score inf" in message
 
 
 def bad(**columns) -> pd.DataFrame:
@@ -312,75 +324,105 @@ def bad(**columns) -> pd.DataFrame:
 WRONG = {
     "whole": (
         bad(position=[1, 1.5, 1, None]),
-        "position must be a whole number: 2 rows, first (query 1, doc b): position 1.5.",
+        "position-not-whole",
+        ": 2 rows, first (query 1, doc b): position 1.5. Number positions 1, 2, 3 ...",
     ),
     "text": (
         bad(position=["1", "2", "first", "2"]),
-        "position must be a whole number: 1 row, first (query 2, doc a): position first.",
+        "position-not-whole",
+        ": 1 row, first (query 2, doc a): position first.",
     ),
     "zero": (
         bad(position=[0, 1, 0, 1]),
-        "position must be 1 or more: 2 rows, first (query 1, doc a): position 0. "
-        "Positions begin at 1",
+        "position-below-one",
+        ": 2 rows, first (query 1, doc a): position 0. Positions start at 1",
     ),
-    "huge": (bad(position=[1, 2, 1, 1e300]), "position must be a whole number: 1 row"),
+    "huge": (bad(position=[1, 2, 1, 1e300]), "position-not-whole", ": 1 row"),
     "query": (
         bad(query_id=[1, None, 2, None]),
+        "missing-value",
         "query_id is missing: 2 rows, first row 2. Fill or drop it.",
     ),
-    "doc": (bad(doc_id=["a", "b", None, "b"]), "doc_id is missing: 1 row, first row 3."),
+    "doc": (
+        bad(doc_id=["a", "b", None, "b"]),
+        "missing-value",
+        "doc_id is missing: 1 row, first row 3.",
+    ),
     "tie": (
         bad(position=[1, 2, 1, 1]),
-        "two documents at one position of a list: 1 position, first (query 2, position 1): "
-        "docs a and b. Give each document a position of its own",
+        "shared-position",
+        ": 1 position, first (query 2, position 1): docs a and b. Give each document",
     ),
     "gap": (
         bad(position=[1, 4, 2, 3]),
-        "positions of a list must have no gaps: 2 lists, first (query 1): no position 2. "
-        "Number positions 1, 2, 3 ... within each list, or give a score column",
+        "position-gap",
+        ": 2 lists, first (query 1): no position 2. Number positions 1, 2, 3 ...",
     ),
     "twice": (
         bad(doc_id=list("abbb")),
-        "a document twice in one list: 1 document, first (query 2, doc b). Keep one of each",
+        "repeated-document",
+        ": 1 document, first (query 2, doc b). Keep one of each",
     ),
-    "empty": (bad().head(0), "the ranking is empty"),
+    "empty": (bad().head(0), "empty-ranking", ""),
     "score": (
         bad(score=[1, np.inf, 2, np.nan]).drop(columns="position"),
-        "score must be a finite number: 2 rows, first (query 1, doc b): score inf.",
+        "score-not-finite",
+        ": 2 rows, first (query 1, doc b): score inf.",
     ),
-    "page": (bad(page_id=["x", None, "y", "y"]), "page_id is missing: 1 row, first row 2."),
+    "page": (
+        bad(page_id=["x", None, "y", "y"]),
+        "missing-value",
+        "page_id is missing: 1 row, first row 2.",
+    ),
     "misnamed": (
         bad().rename(columns={"position": "positon", "doc_id": "document"}),
-        "no column for position or score (known names: position, rank, pos, slot, score) "
+        "missing-column",
+        "position or score (known names: position, rank, pos, slot, score) "
         "(did you mean 'positon'?)",
     ),
     "no document": (
         bad().rename(columns={"doc_id": "dok_id"}),
-        "no column for doc_id (known names: doc_id, item_id, url, object_id, product_id) "
+        "missing-column",
+        "doc_id (known names: doc_id, item_id, url, object_id, product_id) "
         "(did you mean 'dok_id'?)",
     ),
     "dates": (
         bad(position=pd.Timestamp("2026-01-01")),
+        "invalid-type",
         "position is of type timestamp",
     ),
-    "decimal ids": (bad(query_id=[1.5, 1.5, 2.5, 2.5]), "query_id is of type float64"),
 }
 
 
 @pytest.mark.parametrize("flaw", WRONG)
 def test_each_flaw_is_named_with_its_place_and_remedy(flaw):
-    source, message = WRONG[flaw]
-    said = refused(source)
-    assert said.startswith("ranking 'new': DataFrame cannot be used:\n")
-    assert message in said
-    assert said.count("\n  - ") == (2 if flaw == "misnamed" else 1)
+    source, code, named = WRONG[flaw]
+    message = refused(source, code)
+    assert message.startswith("ranking 'new': DataFrame cannot be used:\n")
+    assert named in message
+    assert message.count("\n  - ") == (2 if flaw == "misnamed" else 1)
+
+
+def test_decimal_ids_are_refused():
+    with pytest.raises(InputError) as error:
+        read_ranking(bad(query_id=[1.5, 1.5, 2.5, 2.5]), "new")
+    assert str(error.value).startswith("ranking 'new': DataFrame cannot be used:\n")
+    assert "query_id is of type float64" in str(error.value)
+    assert len(error.value.problems) == 1
 
 
 def test_the_table_of_flaws_starts_from_one_without():
     assert as_lists(read_ranking(bad(), "new")) == {(1,): ["a", "b"], (2,): ["a", "b"]}
 
 
-def test_all_flaws_are_told_at_once():
+def problem_codes(source) -> list[str]:
+    """Codes of all problems of a ranking that is refused."""
+    with pytest.raises(InputError) as error:
+        read_ranking(source, "new")
+    return [problem.code for problem in error.value.problems]
+
+
+def test_all_flaws_are_reported_at_once():
     rows = pd.DataFrame(
         [
             ("1", "a", 1),
@@ -395,37 +437,48 @@ def test_all_flaws_are_told_at_once():
         ],
         columns=["query_id", "doc_id", "position"],
     )
-    said = refused(rows)
-    for flaw in ("whole number: 1 row", "1 or more: 1 row", "one position of a list: 1 position",
-                 "twice in one list: 1 document", "gaps: 1 list, first (query 2)"):  # fmt: skip
-        assert flaw in said
-    # what would be in the place of a row without a query is not known: no word on gaps
-    assert "gaps" not in refused(pd.concat([rows, rows.head(1).assign(query_id=None)]))
+    with pytest.raises(InputError) as error:
+        read_ranking(rows, "new")
+    assert {problem.code: problem.count for problem in error.value.problems} == {
+        "position-not-whole": 1,
+        "position-below-one": 1,
+        "repeated-document": 1,
+        "shared-position": 1,
+        "position-gap": 1,
+    }
+    assert "1 list, first (query 2)" in str(error.value)
+    # the position of a row without a query is unknown, so gaps are not reported
+    assert "position-gap" not in problem_codes(
+        pd.concat([rows, rows.head(1).assign(query_id=None)])
+    )
 
 
-def test_a_row_given_twice_is_no_tie_with_itself():
-    said = refused(pd.concat([bad(), bad().head(1)]))
-    assert "a document twice in one list: 1 document, first (query 1, doc a)" in said
-    assert "one position" not in said
+def test_a_repeated_row_does_not_tie_with_itself():
+    rows = pd.concat([bad(), bad().head(1)])
+    assert problem_codes(rows) == ["repeated-document"]
+    assert ": 1 document, first (query 1, doc a)" in refused(rows, "repeated-document")
 
 
 def test_bad_lines_of_files_are_counted(tmp_path):
     path = tmp_path / "r.csv"
     path.write_text("query_id,doc_id,position\n1,a,1\n1,b,2,9\n1,c,3\n")
-    said = refused(path)
-    assert "lines that are not rows of the table: 1 line" in said
-    assert "line 3" in said
-    # the line that is missing leaves a gap, which is not what is wrong
-    assert "gaps" not in said
+    with pytest.raises(InputError) as error:
+        read_ranking(path, "new")
+    # the missing line leaves a gap, which is not what is wrong
+    (problem,) = error.value.problems
+    assert problem.count == 1
+    assert "line 3" in str(problem)
     path = tmp_path / "r.jsonl"
     path.write_text(json.dumps({"query_id": 1, "doc_id": "a", "position": 1}) + "\n{oops\n")
-    assert "lines that are not JSON" in refused(path)
+    with pytest.raises(InputError, match="JSON"):
+        read_ranking(path, "new")
 
 
-def test_settings_that_cannot_be():
-    assert "depth must be 1 or more, not 0" in refused(frame(), depth=0)
-    assert "contexts have the position" in refused(frame(), context=("device",))
-    said = refused(frame().assign(devise=1), context=("device", "position"))
-    assert "context column 'device' is not in the ranking (did you mean 'devise'?)" in said
-    assert "ranking 'new': cannot read" in refused(3)
-    assert "no file at" in refused("nowhere.parquet")
+def test_invalid_settings_are_refused():
+    assert "not 0" in refused(frame(), "depth-out-of-range", depth=0)
+    assert "device" in refused(frame(), "context-without-position", context=("device",))
+    message = refused(frame().assign(devise=1), "missing-column", context=("device", "position"))
+    assert "'device' is not in the ranking (did you mean 'devise'?)" in message
+    for source in (3, "nowhere.parquet"):
+        with pytest.raises(InputError, match="ranking 'new': "):
+            read_ranking(source, "new")

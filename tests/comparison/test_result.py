@@ -1,4 +1,4 @@
-"""What a comparison tells, from samples made by hand."""
+"""What a comparison reports, from hand-made samples."""
 
 import json
 from dataclasses import replace
@@ -27,7 +27,7 @@ def comparison(
 ) -> Comparison:
     """Values that are sums of independent parts, of known standard deviations.
 
-    `shared` is what parameters add to all rankers alike; `bias` and `network` differ by ranker.
+    `shared` is what parameters add to all rankers equally; `bias` and `network` differ by ranker.
     """
     rng = np.random.default_rng(seed)
     rankers = len(means)
@@ -127,7 +127,7 @@ def test_a_certain_winner_costs_nothing() -> None:
     assert table["prob_best"].tolist() == [0, 1, 0]
 
 
-def test_the_parts_of_a_spread_are_those_it_was_made_of() -> None:
+def test_a_spread_is_decomposed_into_its_parts() -> None:
     found = comparison()
     for number, name in enumerate(NAMES):
         spread = found.spread(name)
@@ -143,7 +143,7 @@ def test_the_parts_of_a_spread_are_those_it_was_made_of() -> None:
         assert shares["unseen_share"] == pytest.approx(spread.unseen / spread.total)
 
 
-def test_the_spread_of_a_difference_is_without_what_rankers_share() -> None:
+def test_what_rankers_share_cancels_in_the_spread_of_a_difference() -> None:
     found = comparison()
     spread = found.spread("odd", "new")
     drawn = found.samples()
@@ -158,7 +158,7 @@ def test_the_spread_of_a_difference_is_without_what_rankers_share() -> None:
     assert vars(back) == pytest.approx(vars(spread))
 
 
-def test_bias_and_network_have_all_where_only_one_is_unsure() -> None:
+def test_bias_or_network_has_all_variance_where_only_one_is_uncertain() -> None:
     bias, network = comparison(network=0.0, shared=0.0), comparison(bias=0.0, shared=0.0)
     assert bias.spread("new").position_bias == pytest.approx(0.05**2)
     assert bias.spread("new").network == pytest.approx(0, abs=1e-12)
@@ -166,7 +166,7 @@ def test_bias_and_network_have_all_where_only_one_is_unsure() -> None:
     assert network.spread("new").network == pytest.approx(0.03**2)
 
 
-def test_differences_are_of_every_two_rankers() -> None:
+def test_differences_are_of_every_pair_of_rankers() -> None:
     found = comparison()
     table = found.differences
     pairs = list(zip(table["name"], table["against"], strict=True))
@@ -187,24 +187,24 @@ def test_the_verdict_is_between_the_two_best() -> None:
     found = comparison((1.0, 3.0, 2.0))
     assert found.best == "new"
     assert found.verdict.startswith("new beats odd with probability above 0.99; expect +50.0%")
-    assert "Best of all 3 with probability above 0.99: new." in found.verdict
+    assert "new is the best of all 3 with probability above 0.99." in found.verdict
     assert found.verdict.endswith("Not backtested.")
     close = comparison((1.0, 1.1, 1.05))
     assert close.verdict.startswith("cannot tell new from odd: new is better with probability 0.")
     assert close.verdict_at(0.6).startswith("new beats odd with probability 0.")
     chance = close.rankers.set_index("name").loc["new", "prob_best"]
-    assert f"Best of all 3 with probability {chance:.2f}: new." in close.verdict
+    assert f"new is the best of all 3 with probability {chance:.2f}." in close.verdict
 
 
-def test_two_rankers_need_no_word_on_the_best_of_all() -> None:
-    assert "Best of all" not in comparison((1.0, 3.0), unseen=0.0).verdict
+def test_the_verdict_on_two_rankers_names_no_best_of_all() -> None:
+    assert "best of all" not in comparison((1.0, 3.0), unseen=0.0).verdict
 
 
 def test_one_ranker_has_a_value_but_no_rival() -> None:
     found = comparison((1.25,), unseen=0.0)
     row = found.rankers.iloc[0]
     expected = (
-        f"old is worth {row['value']:.3f} clicks a page ({row['low']:.3f} to {row['high']:.3f})."
+        f"old is worth {row['value']:.3f} clicks per page ({row['low']:.3f} to {row['high']:.3f})."
     )
     assert found.verdict.startswith(expected)
     assert row["prob_best"] == 1
@@ -215,13 +215,13 @@ def test_rankers_of_mostly_unseen_items_are_named() -> None:
     found = comparison(seen=0.02, backtest="predicted 1.92, observed 1.89")
     assert "never showed" not in found.verdict
     unseen = replace(found, seen=np.array([0.9, 0.25, 0.6]))
-    assert "75% of the slots of new hold items that the log never showed" in unseen.verdict
+    assert "75% of the slots of new contain items that the log never showed" in unseen.verdict
     assert unseen.verdict.count("never showed") == 1
     assert "Backtest: predicted 1.92, observed 1.89" in found.verdict
     assert "Not backtested" not in found.verdict
 
 
-def test_without_a_log_none_is_spoken_of() -> None:
+def test_without_a_log_the_verdict_mentions_none() -> None:
     found = replace(comparison(), seen=np.zeros(3), pages=None)
     assert "the log never showed" not in found.verdict
 
@@ -239,12 +239,12 @@ def test_same_rankers_are_worth_the_same() -> None:
     assert found.spread("old", "new").total == 0
 
 
-def test_all_of_it_is_plain_for_json() -> None:
+def test_the_record_survives_json() -> None:
     found = comparison()
-    told = found.to_dict()
-    assert json.loads(json.dumps(told)) == told
-    assert told["queries"] == 12
-    assert told["notes"] == ["a note"]
-    assert [row["name"] for row in told["rankers"]] == list(NAMES)
-    assert told["differences"][0]["against"] == "new"
-    assert told["verdict"] == found.verdict
+    record = found.to_dict()
+    assert json.loads(json.dumps(record)) == record
+    assert record["queries"] == 12
+    assert record["notes"] == ["a note"]
+    assert [row["name"] for row in record["rankers"]] == list(NAMES)
+    assert record["differences"][0]["against"] == "new"
+    assert record["verdict"] == found.verdict

@@ -1,4 +1,4 @@
-"""Items of slots: found where something is known of them, and judged by that."""
+"""Items of slots: where something is known about them, and their relevance from that."""
 
 from dataclasses import replace
 
@@ -15,6 +15,7 @@ from epiclick.fitted.parameters import Parameters, PointLookup, parameter_draws
 from epiclick.fitted.state import FittedModel
 from epiclick.fitted.state import Items as Kept
 
+from ..raising import raises_code
 from .planted import (
     MEAN,
     NU,
@@ -95,7 +96,7 @@ def found(
 
 
 def keys_of(items: Items, fitted: FittedModel) -> list[tuple[int, int] | None]:
-    """(query, doc) of every item in its place; None for those of which nothing is known."""
+    """(query, doc) of every item in its place; None for those about which nothing is known."""
     known: list[tuple[int, int] | None] = []
     if items.counts is not None:
         known += zip(
@@ -115,7 +116,7 @@ def beta_moments(alpha: np.ndarray, beta: np.ndarray) -> np.ndarray:
     return np.stack([alpha / total, alpha * beta / total**2 / (total + 1)])
 
 
-def test_items_come_by_what_is_known_of_them(slots, table, log) -> None:
+def test_items_are_ordered_by_what_is_known_about_them(slots, table, log) -> None:
     fitted = planted()
     items, _ = found(fitted, slots, table, log)
     assert len(items) == QUERIES * DOCS
@@ -158,7 +159,7 @@ def test_every_kind_of_item_has_its_moments(slots, table, log, prior, displays, 
     assert moved > 5  # the control: without their clicks, items would come out elsewhere
 
 
-def test_without_a_log_items_are_judged_by_features(slots, table, prior) -> None:
+def test_without_a_log_relevance_is_from_features(slots, table, prior) -> None:
     fitted = planted()
     items, (mean, variance) = found(fitted, slots, table)
     assert items.seen == 0
@@ -178,7 +179,7 @@ def test_a_log_with_features_of_its_own_gives_the_same(slots, table, log) -> Non
 
 
 def test_items_of_the_log_without_features_are_unknown(slots, table, displays, clicks) -> None:
-    """Their clicks cannot be weighed against anything that the network says."""
+    """There is no prediction of the network to combine their clicks with."""
     more = displays.copy()
     more[2, WITH_FEATURES, 0] = 9
     items, _ = found(planted(), slots, table, counts_of(more, np.minimum(clicks, more)))
@@ -199,11 +200,11 @@ def test_a_population_is_sampled_where_it_is_large(slots) -> None:
         assert np.all(found_mean[j] == found_mean[j, 0])
         assert found_mean[j, 0] == pytest.approx(each[0].mean(), abs=4 * error)
         assert found_variance[j, 0] == pytest.approx(each[1].mean() + each[0].var(), rel=0.1)
-        # the control: an item of the mean features is surer than one of any
+        # the control: an item of mean features is more certain than a random one
         assert found_variance[j, 0] > 1.1 * each[1].mean()
 
 
-def test_a_model_without_features_judges_by_clicks(slots, log, displays, clicks) -> None:
+def test_a_model_without_features_estimates_from_clicks(slots, log, displays, clicks) -> None:
     fitted = planted(features=False)
     items, (mean, variance) = found(fitted, slots, None, log)
     assert items.seen == QUERIES * CLICKED
@@ -220,7 +221,7 @@ def test_a_model_without_features_judges_by_clicks(slots, log, displays, clicks)
             assert variance[j, i] == pytest.approx(expected[1], rel=0.03)
 
 
-def test_a_model_without_features_remembers_its_log(slots, log) -> None:
+def test_a_model_without_features_keeps_the_items_of_its_log(slots, log) -> None:
     rng = np.random.default_rng(8)
     alpha, beta = rng.gamma(2, size=(2, len(log)))
     kept = Kept(log.query_id, log.doc_id, alpha, beta, 0 * alpha, 0 * alpha + 1)
@@ -240,7 +241,7 @@ def test_a_model_without_features_remembers_its_log(slots, log) -> None:
             expected = beta_moments(alpha[own], beta[own])
             np.testing.assert_allclose(mean[:, item], expected[0])
             np.testing.assert_allclose(variance[:, item], expected[1])
-    # clicks of a log that is given tell more than memory
+    # clicks of a given log replace the items that were kept
     assert len(found(fitted, slots, None, log)[0].kept) == 0
 
 
@@ -263,7 +264,7 @@ def test_a_pointwise_model_knows_relevance_and_learns_from_no_click(
     for i, key in enumerate(keys_of(items, fitted)):
         if key is not None:
             assert mean[0, i] == pytest.approx(prior[0][key], rel=1e-5)
-    # of an item without features it knows less
+    # an item without features is less certain
     spread = prior[0][:, :WITH_FEATURES].var()
     np.testing.assert_allclose(variance[:, items.is_unknown], spread, rtol=1e-5)
 
@@ -276,7 +277,7 @@ def test_chunks_change_nothing(slots, table, log, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_model_with_features_needs_them(slots, log) -> None:
-    with pytest.raises(InputError, match="trained with features"):
+    with raises_code("missing-features"):
         found(planted(), slots, None, log)
     texts = tuple(each.astype(str) for each in slots)
     with pytest.raises(InputError, match="1 is not '1'"):

@@ -14,7 +14,7 @@ DEPTH = len(THETA)
 
 
 def paged_log(pages: int = 600, seed: int = 1, *, devices: bool = False) -> pd.DataFrame:
-    """Pages of unequal length; some queries are asked often, and phones see less of a page."""
+    """Pages of unequal length; some queries are frequent, and phones show less of a page."""
     rng = np.random.default_rng(seed)
     rows = []
     for page in range(pages):
@@ -58,7 +58,7 @@ def test_pages_and_reach_are_those_of_a_loop(devices: bool) -> None:
     assert sorted(found.keys.column_names) == sorted(keys)
     columns = [found.keys[name].to_pylist() for name in keys]
     assert dict(zip(zip(*columns, strict=True), found.pages, strict=True)) == pages
-    assert found.total == log["page_id"].nunique()
+    assert found.pages.sum() == log["page_id"].nunique()
     known = [fitted.contexts[name].to_pylist() for name in context]
     expected = [reach.get(key, 0.0) for key in zip(*known, strict=True)]
     np.testing.assert_allclose(found.reach, expected, rtol=1e-12)
@@ -88,7 +88,7 @@ def test_contexts_unknown_to_the_model_still_count_as_pages() -> None:
     log = paged_log()
     known = planted(theta=THETA[1:3])  # two positions
     found = traffic_of(known, ec.read_log(log))
-    assert found.total == log["page_id"].nunique()
+    assert found.pages.sum() == log["page_id"].nunique()
     assert len(found.reach) == 2
 
 

@@ -41,7 +41,7 @@ def sampled(slots, item, was_seen, parts, bias, samples, seed=1, clicks="pbm") -
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Rankers, and what is known of their items by every draw of parameters."""
+    """Rankers, and the moments of their items under every draw of the parameters."""
 
     slots: Slots
     item: np.ndarray
@@ -106,9 +106,9 @@ def problem(
     )
 
 
-FEW = problem(3, 12, nu=1.0, shift=0.6)  # so skewed that Gaussians would not do
-MANY = problem(500, 3000)  # of which items and parameters both make a part of the variance
-UNSURE = problem(500, 3000, shift=0.3)  # of which parameters make nearly all
+FEW = problem(3, 12, nu=1.0, shift=0.6)  # too skewed for a Gaussian
+MANY = problem(500, 3000)  # items and parameters both contribute to the variance
+UNSURE = problem(500, 3000, shift=0.3)  # parameters contribute nearly all of it
 
 
 def standard_errors(found: np.ndarray, truth: np.ndarray) -> dict[str, float]:
@@ -161,7 +161,7 @@ def test_a_gaussian_for_few_items_would_be_noticed(monkeypatch: pytest.MonkeyPat
 
 
 def test_what_all_items_share_is_not_averaged_out() -> None:
-    """Independent draws of relevance alone are several times too sure."""
+    """Independent draws of relevance alone have several times too little variance."""
     own = UNSURE.values(4_000).samples.var(axis=-1)
     alone = UNSURE.brute(4_000, shared=False).var(axis=-1)
     assert np.all(own > 5 * alone)
@@ -211,7 +211,7 @@ def test_seen_and_unseen_and_bias_are_each_by_a_loop() -> None:
 
 @pytest.mark.parametrize("given", [FEW, MANY])
 def test_rankers_that_show_the_same_differ_in_no_sample(given: Problem) -> None:
-    """Not even by rounding: else they would come out better or worse by chance."""
+    """Not even by rounding: otherwise one would be better by chance."""
     s = given.slots
     own = s.ranker == 0
     slots = replace(
@@ -227,7 +227,7 @@ def test_rankers_that_show_the_same_differ_in_no_sample(given: Problem) -> None:
     for values in (found.samples, found.expected, found.by_bias, found.seen, found.unseen):
         assert np.all(values[:, 0] == values[:, 3])
     assert np.mean(found.samples[:, 0] != found.samples[:, 2]) > 0.9
-    # and they are as right as others
+    # and they are as accurate as others
     off = standard_errors(found.samples[:, :3], given.brute(20_000 if given is FEW else 4_000))
     assert max(off["means"], off["quantiles"]) < 4
 
@@ -276,7 +276,7 @@ def test_memory_does_not_grow_with_samples_times_items() -> None:
 
 
 def test_members_span_the_gaussian_that_common_parts_are_drawn_from() -> None:
-    """Few as they are, their mean and covariance are those of the samples, and no value repeats."""
+    """Samples have the mean and covariance of the few members, and no value repeats."""
     rng = np.random.default_rng(4)
     expected = rng.normal(0, [1.0, 2.0], (6, 2)) @ np.array([[1.0, 0.5], [0.0, 1.0]])
     drawn = value_samples._spanned(expected, 4000, rng).reshape(-1, 2)
@@ -290,7 +290,7 @@ def test_members_span_the_gaussian_that_common_parts_are_drawn_from() -> None:
 
 @dataclass(frozen=True, eq=False)
 class PagesProblem(Problem):
-    """The same lists, gone through by users whose next look depends on their last click."""
+    """The same lists, with users whose examination depends on their last click."""
 
     def values(self, samples: int, seed: int = 1, chunk: int = 37) -> ValueSamples:
         parts = [(self.mean[:, :chunk], self.variance[:, :chunk])]
@@ -365,7 +365,7 @@ def test_pages_are_worked_on_in_blocks_of_whole_queries(monkeypatch: pytest.Monk
     slots = replace(given.slots, query_id=pa.array(query))
     own = replace(given, slots=slots, item=item)
     whole = own.values(200)
-    monkeypatch.setattr(factors, "MOST_HELD", 2_000)
+    monkeypatch.setattr(factors, "BLOCK_SIZE", 2_000)
     parted = own.values(200)
     np.testing.assert_allclose(parted.expected, whole.expected, rtol=1e-12)
     np.testing.assert_allclose(parted.seen + parted.unseen, whole.seen + whole.unseen, rtol=1e-9)

@@ -1,4 +1,4 @@
-"""Differences from samples of known distributions, and what is said of them."""
+"""Differences from samples of known distributions, and the verdict on them."""
 
 from dataclasses import replace
 
@@ -67,21 +67,21 @@ def test_ties_count_half() -> None:
 
 
 @pytest.mark.parametrize("mean", [0.3, -0.1])
-def test_a_difference_turned_is_that_of_the_other_ranker(mean: float) -> None:
+def test_a_reversed_difference_is_that_of_the_other_ranker(mean: float) -> None:
     one, other = values(mean, 0.2)
     spread = Spread(0.01, 0.02, 0.005, 0.005)
-    turned = Difference.of_samples(("new", "old"), one, other, 0.9, spread).turned()
+    backwards = Difference.of_samples(("new", "old"), one, other, 0.9, spread).reversed()
     expected = Difference.of_samples(("old", "new"), other, one, 0.9, spread)
     for name in Difference.__dataclass_fields__:
-        given, wanted = getattr(turned, name), getattr(expected, name)
+        given, wanted = getattr(backwards, name), getattr(expected, name)
         if isinstance(wanted, float):
             assert given == pytest.approx(wanted, rel=1e-4, abs=1e-12), name
         else:
             assert given == wanted, name
-    twice = turned.turned()
+    twice = backwards.reversed()
     assert twice.difference == pytest.approx(one.mean() - other.mean())
     assert twice.relative_low < twice.relative < twice.relative_high
-    assert turned.low < turned.difference < turned.high
+    assert backwards.low < backwards.difference < backwards.high
 
 
 def test_the_parts_of_a_spread_add_up() -> None:
@@ -91,80 +91,92 @@ def test_the_parts_of_a_spread_add_up() -> None:
     assert set(NONE.shares().values()) == {0.0}
 
 
-# Words
+# The verdict
 
 
 def test_the_better_ranker_is_named_with_what_to_expect() -> None:
     found = difference(0.1, 0.05)
-    words = found.words(1_000.0)
-    assert words == (
+    verdict = found.verdict(1_000.0)
+    assert verdict == (
         f"new beats old with probability {found.prob_better:.2f}; expect {found.relative:+.1%} "
         f"clicks ({found.relative_low:+.1%} to {found.relative_high:+.1%})."
     )
-    assert "expect +5.0% clicks (+0." in words
+    assert "expect +5.0% clicks (+0." in verdict
 
 
 def test_the_worse_ranker_is_never_named_first() -> None:
-    worse, better = difference(-0.1, 0.05), difference(-0.1, 0.05).turned()
-    assert worse.words(1_000.0) == better.words(1_000.0)
-    assert worse.words(None).startswith("old beats new with probability 0.98; expect +5.")
+    worse, better = difference(-0.1, 0.05), difference(-0.1, 0.05).reversed()
+    assert worse.verdict(1_000.0) == better.verdict(1_000.0)
+    assert worse.verdict(None).startswith("old beats new with probability 0.98; expect +5.")
 
 
 def test_certainty_is_never_claimed() -> None:
-    assert "with probability above 0.99;" in difference(1.0, 0.05).words(None)
+    assert "with probability above 0.99;" in difference(1.0, 0.05).verdict(None)
     assert difference(1.0, 0.05).prob_better == 1
-    assert "with probability 0.98;" in difference(0.1, 0.05).words(None)
+    assert "with probability 0.98;" in difference(0.1, 0.05).verdict(None)
 
 
-def test_how_sure_one_must_be_can_be_told() -> None:
+def test_the_required_probability_can_be_chosen() -> None:
     found = difference(0.1, 0.1)  # 0.84
-    assert found.words(1_000.0).startswith(
+    assert found.verdict(1_000.0).startswith(
         "cannot tell new from old: new is better with probability 0.84;"
     )
-    assert found.words(1_000.0, sure=0.8).startswith("new beats old with probability 0.84;")
+    assert found.verdict(1_000.0, sure=0.8).startswith("new beats old with probability 0.84;")
 
 
-def test_rankers_that_show_the_same_are_told_so() -> None:
+def test_rankers_that_show_the_same_items_are_worth_the_same() -> None:
     same = values(0.1, 0.1)[1]
     found = Difference.of_samples(("new", "old"), same, same, 0.9, NONE)
-    assert found.words(10.0) == "new and old are worth the same: they show the same items."
+    assert found.verdict(10.0) == "new and old are worth the same: they show the same items."
+
+
+def test_a_model_without_uncertainty_gives_a_point_estimate() -> None:
+    found = Difference.of_samples(("new", "old"), np.full(9, 1.1), np.ones(9), 0.9, NONE)
+    assert found.verdict(10.0) == (
+        "new is expected to get +10.0% clicks compared with old; this is a point estimate from a "
+        "model without uncertainty."
+    )
 
 
 @pytest.mark.parametrize(
-    ("pages", "told"), [(None, "1.7 times the log's pages"), (10_000.0, "17,000 more")]
+    ("pages", "needed"),
+    [(None, "1.7 times the log's pages in addition"), (10_000.0, "17,000 more pages")],
 )
-def test_more_pages_are_told_in_two_digits(pages: float | None, told: str) -> None:
+def test_the_pages_needed_have_two_digits(pages: float | None, needed: str) -> None:
     found = replace(difference(0.1, 0.1), difference=0.1)
     expected = norm.ppf(0.95) ** 2 - 1
     assert expected == pytest.approx(1.7056, abs=1e-4)
-    assert f"About {told}" in found.words(pages)
+    assert f"About {needed} would settle it." in found.verdict(pages)
 
 
-def test_items_never_shown_are_not_told_apart_by_more_pages() -> None:
-    words = difference(0.1, 0.1, unseen=0.9).words(10_000.0)
-    assert "More pages like those of the log would not tell: 90% of the variance" in words
-    assert "Show some of these." in words
-    assert "more pages would." not in words
+def test_more_pages_do_not_help_with_items_never_shown() -> None:
+    found = difference(0.1, 0.1, unseen=0.9)
+    verdict = found.verdict(10_000.0)
+    assert "More pages like those in the log would not settle it: 90% of the variance" in verdict
+    assert "Show some of these items." in verdict
+    assert "more pages would" not in verdict
+    assert "90% of the variance comes from items without clicks" in found.verdict(None)
+    assert "give the log" in found.verdict(None)
 
 
 @pytest.mark.parametrize("unseen", [0.0, 0.02])
-def test_a_difference_of_next_to_nothing_is_no_matter_of_items_never_shown(unseen: float) -> None:
+def test_a_tiny_difference_is_not_blamed_on_items_never_shown(unseen: float) -> None:
     found = replace(difference(0.0, 0.1, unseen=unseen), difference=1e-4)
-    words = (found if found.prob_better >= 0.5 else found.turned()).words(10_000.0)
-    assert f"Even {FAR_MORE} times the log's pages would hardly tell." in words
-    assert "never show" not in words
+    verdict = (found if found.prob_better >= 0.5 else found.reversed()).verdict(10_000.0)
+    assert f"Even {FAR_MORE} times the log's pages would hardly settle it." in verdict
+    assert "never show" not in verdict
     exactly = replace(found, difference=0.0)
-    assert f"Even {FAR_MORE} times" in exactly.words(10_000.0)
+    assert f"Even {FAR_MORE} times" in exactly.verdict(10_000.0)
 
 
-def test_nearly_sure_needs_a_few_more_pages_at_least() -> None:
-    """Samples that are not normal may be unsure where a normal difference would be sure."""
+def test_a_nearly_certain_lead_needs_at_least_a_few_more_pages() -> None:
+    """Samples that are not normal may be uncertain where a normal difference would not be."""
     found = replace(difference(0.1, 0.06), prob_better=0.94)
     assert pages_needed(found.difference, found.spread, SURE) == 0
-    words = found.words(50_000.0)
-    assert "About 1 more pages" not in words
-    assert "About 5,000 more pages would." in words
-    assert "About 0.1 times" in found.words(None)
+    verdict = found.verdict(50_000.0)
+    assert "About 1 more pages" not in verdict
+    assert "About 5,000 more pages would settle it." in verdict
+    assert "About 0.1 times" in found.verdict(None)
 
 
 # More pages
@@ -172,8 +184,8 @@ def test_nearly_sure_needs_a_few_more_pages_at_least() -> None:
 
 @pytest.mark.parametrize("unseen", [0.0, 0.1, 0.3])
 @pytest.mark.parametrize("sure", [0.9, 0.95, 0.99])
-def test_so_many_pages_make_it_sure(unseen: float, sure: float) -> None:
-    """The claim in closed form: what is known of seen items grows with pages, unseen ones stay."""
+def test_the_pages_needed_reach_the_required_probability(unseen: float, sure: float) -> None:
+    """In closed form: the variance from seen items falls with pages, that of unseen ones stays."""
     mean, sd = 0.15, 0.1
     spread = Spread(0.5 * (1 - unseen) * sd**2, unseen * sd**2, 0.3 * (1 - unseen) * sd**2, 0)
     spread = replace(spread, network=sd**2 - spread.total)
@@ -195,7 +207,7 @@ def test_so_many_pages_make_it_sure(unseen: float, sure: float) -> None:
 
 
 def test_the_claim_holds_in_simulated_logs() -> None:
-    """Rates of two rankers from n pages; as many more as told make the posterior sure of them."""
+    """Rates of two rankers from n pages; the pages needed make the posterior certain enough."""
     rng = np.random.default_rng(4)
     true, sd, first = 0.02, 1.0, 1_500
     started = Spread(sd**2 / first, 0.0, 0.0, 0.0)
@@ -209,7 +221,7 @@ def test_the_claim_holds_in_simulated_logs() -> None:
     assert norm.cdf(true / (sd / np.sqrt(first))) < 0.85
 
 
-def test_no_pages_help_where_unseen_items_alone_hold_it_open() -> None:
+def test_no_pages_help_where_unseen_items_alone_leave_it_open() -> None:
     mean, sure = 0.1, 0.95
     bound = (mean / norm.ppf(sure)) ** 2
     assert pages_needed(mean, Spread(1.0, bound * 1.001, 0.0, 0.0), sure) is None

@@ -1,4 +1,4 @@
-"""What a fit is checked for, and what clicks that say nothing lead to."""
+"""The checks of a fit, and what they report where clicks say next to nothing."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,7 +22,7 @@ def model(counts: ec.ClickCounts) -> ec.EpistemicPBM:
     return ec.EpistemicPBM(epochs=5).fit(counts, progress=False)
 
 
-def test_every_fit_keeps_what_was_found_and_the_words(model: ec.EpistemicPBM) -> None:
+def test_every_fit_keeps_records_and_sentences(model: ec.EpistemicPBM) -> None:
     checks = model.fitted_.training.checks
     assert checks["posterior"]["how"] == "laplace"
     assert checks["posterior"]["pareto_k"] == model.fitted_.posterior.pareto_k
@@ -35,7 +35,7 @@ def test_every_fit_keeps_what_was_found_and_the_words(model: ec.EpistemicPBM) ->
         "Comparable: position 1, 2, 3.",
         "reasons unrelated to who sees them",
         "Relevance means the probability of a click if shown at position 1",
-        "The clicks have narrowed",
+        "The clicks have narrowed the prior",
     ):
         assert part in words
 
@@ -43,7 +43,7 @@ def test_every_fit_keeps_what_was_found_and_the_words(model: ec.EpistemicPBM) ->
 @pytest.mark.parametrize(
     ("k", "noted", "warned"), [(0.5, False, False), (0.8, True, False), (1.2, False, True)]
 )
-def test_a_posterior_that_is_no_gaussian_is_told_with_the_remedy(
+def test_a_posterior_that_is_not_gaussian_is_reported_with_the_remedy(
     k: float, noted: bool, warned: bool, model: ec.EpistemicPBM, counts: ec.ClickCounts
 ) -> None:
     fitted = replace(model.fitted_, posterior=replace(model.fitted_.posterior, pareto_k=k))
@@ -66,7 +66,7 @@ def test_a_free_scale_rests_on_the_prior(model: ec.EpistemicPBM, counts: ec.Clic
 
 
 @pytest.mark.filterwarnings("ignore::epiclick.InputWarning")
-def test_46_clicks_give_wide_intervals_and_say_so(shared_data: Callable[[str], Path]) -> None:
+def test_46_clicks_give_wide_intervals_and_a_note(shared_data: Callable[[str], Path]) -> None:
     log = shared_data("obd/random/men.csv")
     counts = ec.read_log(log, columns={"query_id": "user_feature_0"})
     assert counts.total_clicks == 46
@@ -82,16 +82,16 @@ def test_46_clicks_give_wide_intervals_and_say_so(shared_data: Callable[[str], P
     assert left[0] > 0.4
     assert left[1] > 0.5
     words = " ".join(training.checks["words"])
-    assert "position 3: the clicks say little of the bias there" in words
+    assert "position 3: the clicks say little about the bias there" in words
     assert "few clicked items" in words
-    assert "there are 3 only" in words
+    assert "there are only 3" in words
 
 
 def _intervals_where_items_are_alike(counts: ec.ClickCounts) -> tuple[np.ndarray, np.ndarray]:
     """(2,) each, ends of 90 % intervals of two uniform biases, on a grid.
 
     Clicks are rare enough to be Poisson, all items are equally relevant, and that relevance is
-    integrated out under a prior that is flat in its logarithm: the most that clicks could tell.
+    integrated out under a prior that is flat in its logarithm: the most that clicks could say.
     """
     displays, clicks = (
         np.bincount(counts.context, weights=of) for of in (counts.displays, counts.clicks)

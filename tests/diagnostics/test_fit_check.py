@@ -1,4 +1,4 @@
-"""Chi-squared over its degrees of freedom is 1 where the model holds, and above it where not."""
+"""Chi-squared over its degrees of freedom is 1 for a correct model, and larger otherwise."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +14,9 @@ from epiclick.data.counts import ClickCounts
 from epiclick.data.readers import read_log
 from epiclick.diagnostics import checks
 from epiclick.diagnostics.checks import FitCheck, best_relevance, chi2_per_df
-from epiclick.errors import InputError
 from epiclick.simulate.world import simulate
+
+from ..raising import raises_code
 
 THETA = 1 / np.arange(1, 7)
 
@@ -32,7 +33,7 @@ def counts_of(displays: np.ndarray, clicks: np.ndarray) -> ClickCounts:
 
 
 def shown(rng: np.random.Generator, pairs: int, displays: float) -> np.ndarray:
-    """(pairs, contexts) displays: items of unequal fame, each mostly at a few positions."""
+    """(pairs, contexts) displays: items of unequal popularity, each mostly at a few positions."""
     often = rng.dirichlet(np.full(len(THETA), 0.6), pairs) * rng.gamma(1, displays, (pairs, 1))
     return rng.poisson(often)
 
@@ -116,7 +117,7 @@ def test_chi2_agrees_with_a_loop_over_pairs(displays: float, least: float) -> No
 
 
 @pytest.mark.parametrize("shows", [(4, 6), (2, 9), (1, 1), (30, 5)])
-def test_the_mean_is_exact_where_positions_are_alike(shows: tuple[int, int]) -> None:
+def test_the_mean_is_exact_where_biases_are_equal(shows: tuple[int, int]) -> None:
     """Given its total, the split of a pair's clicks is hypergeometric: one degree of freedom."""
     n = np.array(shows, float)
     for total in range(1, sum(shows)):
@@ -154,13 +155,13 @@ WELL_SPECIFIED = {"few": (12, 1, 2), "high": (60, 8, 1), "low": (300, 1, 40), "m
 
 
 @pytest.mark.parametrize("design", WELL_SPECIFIED)
-def test_a_model_that_holds_gives_one(design: str) -> None:
+def test_a_correct_model_gives_one(design: str) -> None:
     ratio, error = pooled(lambda seed: biases_are_known(seed, *WELL_SPECIFIED[design]))
     assert abs(ratio - 1) < 3 * error
 
 
 def test_fitting_to_what_is_left_out_would_give_more_than_one() -> None:
-    """The negative control: why relevance is fitted again to the entries that are judged."""
+    """The negative control: why relevance is fitted again to the chosen entries."""
 
     def fitted_once(seed: int) -> FitCheck:
         counts = well_specified(seed, *WELL_SPECIFIED["high"])
@@ -215,10 +216,10 @@ def test_relevance_that_changes_gives_more_than_one(by: str) -> None:
     theta = THETA if by == "context" else THETA[:, None]
     steady = counts_of(shows, rng.binomial(shows, zeta * theta))
     changing = counts_of(shows, rng.binomial(shows, expit(logit(zeta) + noise) * theta))
-    for counts, holds in ((steady, True), (changing, False)):
+    for counts, is_steady in ((steady, True), (changing, False)):
         check = chi2_per_df(counts, THETA)
         assert check.least_expected == 5
-        if holds:
+        if is_steady:
             assert abs(check.ratio - 1) < 3 * np.sqrt(2 / check.df)
         else:
             assert check.ratio > 1.5
@@ -240,7 +241,7 @@ def test_the_real_yandex_counts_do_not_fit(shared_data: Callable[[str], Path]) -
         ([[90, 0], [0, 90]], [[30, 0], [0, 30]]),  # nothing links the positions
         ([[90, 90]], [[0, 0]]),  # never clicked
         ([[90, 90]], [[30, 30]]),  # one pair, whose two entries the biases fit
-        ([[1, 1], [1, 1]], [[1, 0], [0, 1]]),  # too small to tell
+        ([[1, 1], [1, 1]], [[1, 0], [0, 1]]),  # too few displays
     ],
 )
 def test_without_degrees_of_freedom_there_is_no_ratio(displays: list, clicks: list) -> None:
@@ -251,7 +252,7 @@ def test_without_degrees_of_freedom_there_is_no_ratio(displays: list, clicks: li
 
 
 def test_nothing_left_after_the_second_fit_is_no_division_by_zero() -> None:
-    """The click that let an entry expect clicks is in an entry that is left out."""
+    """The clicks because of which entries were chosen are in entries that are left out."""
     displays = np.array([[20, 20, 1, 1, 1, 1, 1, 1]] * 3)
     clicks = np.array([[0, 0, 1, 1, 1, 1, 1, 1]] * 3)
     check = chi2_per_df(counts_of(displays, clicks), np.ones(8))
@@ -259,6 +260,7 @@ def test_nothing_left_after_the_second_fit_is_no_division_by_zero() -> None:
 
 
 @pytest.mark.parametrize("theta", [[1.0], [1.0, 0.0], [1.0, np.nan]])
-def test_what_is_no_position_bias_is_refused(theta: list[float]) -> None:
-    with pytest.raises(InputError, match="one number above 0 for each of 2 contexts"):
+def test_an_invalid_position_bias_is_refused(theta: list[float]) -> None:
+    with raises_code("invalid-position-bias") as error:
         chi2_per_df(counts_of(np.array([[9, 9]]), np.array([[1, 1]])), np.array(theta))
+    assert "each of 2 contexts" in str(error.value)

@@ -1,4 +1,4 @@
-"""Position bias of randomised pages: against brute force, and beside models of other pages."""
+"""Position bias of randomised pages: against brute force, and against models of other pages."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,7 @@ THETA = np.array([1.0, 0.6, 0.3])
 
 
 def pages(queries: int, length: Callable[[int], int], *, seed: int = 0) -> ClickCounts:
-    """Randomised pages, 20 a query; the queries' pages are so long, and the later the better."""
+    """Randomised pages, 20 per query, of the length of each query."""
     rng = np.random.default_rng(seed)
     rows = []
     for query in range(queries):
@@ -86,7 +86,7 @@ def test_its_error_is_that_of_a_bootstrap_of_queries(even: ClickCounts) -> None:
 
 
 def test_short_pages_do_not_mislead() -> None:
-    """Where short pages are of worse items, click rates mix up length and position."""
+    """Where short pages have worse items, click rates confound length and position."""
     counts = pages(600, lambda query: 3 if query % 3 == 0 else 2)
     ratio, sd = mantel_haenszel(counts, counts.context, 2, 0)
     assert abs(np.log(ratio / THETA[2])) < 3 * sd
@@ -94,7 +94,7 @@ def test_short_pages_do_not_mislead() -> None:
     assert np.log(rate[2] / rate[0] / THETA[2]) > 6 * sd  # the negative control
 
 
-def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
+def test_intervals_have_nominal_coverage() -> None:
     scaled = []
     for seed in range(60):
         counts = pages(60, lambda _: 3, seed=seed)
@@ -108,7 +108,7 @@ def test_a_true_model_agrees_and_a_false_one_does_not(even: ClickCounts) -> None
     good = compare_randomised(fitted(THETA), even)
     assert good.warnings == ()
     assert good.to_dict()["agrees"] is True
-    assert "agree at position 2, 3" in " ".join(good.words())
+    assert "agree at position 2, 3" in " ".join(good.sentences())
     bad = compare_randomised(fitted(np.array([1.0, 0.6, 0.15])), even)
     assert bad.to_dict()["agrees"] is False
     assert bad.table["agrees"].tolist() == [None, True, False]
@@ -120,7 +120,7 @@ def test_a_true_model_agrees_and_a_false_one_does_not(even: ClickCounts) -> None
     assert 0 < row["difference_low"] < row["difference"] < row["difference_high"]
 
 
-def test_an_unsure_model_cannot_be_proved_wrong(even: ClickCounts) -> None:
+def test_an_uncertain_model_cannot_be_rejected(even: ClickCounts) -> None:
     unsure = compare_randomised(fitted(np.array([1.0, 0.6, 0.15]), sd=1.0), even)
     assert unsure.to_dict()["agrees"] is True
     ends = unsure.table[["model_low", "model_high"]].iloc[2].tolist()
@@ -144,11 +144,11 @@ def test_few_clicks_say_nothing() -> None:
     check = compare_randomised(fitted(THETA), counts)
     assert check.table["agrees"].tolist()[:2] == [None, None]
     assert np.isfinite(check.table["randomised"].iloc[2])
-    assert "position 2: too few clicks on randomised pages" in " ".join(check.words())
+    assert "position 2: too few clicks on randomised pages" in " ".join(check.sentences())
 
 
 def test_devices_are_compared_each_with_itself(even: ClickCounts) -> None:
-    """The model says that phones are looked at less, which no random ranking can tell of."""
+    """The model says that phones are examined less, which random rankings cannot show."""
     table = even.to_table().to_pandas()
     both = pd.concat([table.assign(device="desk"), table.assign(device="phone")])
     names = ("device", "position")
@@ -177,8 +177,8 @@ def test_an_honest_world_agrees() -> None:
     assert not any("randomised" in warning for warning in training.warnings)
 
 
-def test_personalised_rankings_are_found_out() -> None:
-    """What no look at the ranked pages alone can show: chi2/df stays near 1."""
+def test_personalised_rankings_are_detected() -> None:
+    """The ranked pages alone cannot show it: chi2/df stays near 1."""
     training = simulated("personal").fitted_.training
     assert training.checks["identifiability"]["randomised"]["agrees"] is False
     (warning,) = [words for words in training.warnings if "randomised" in words]

@@ -31,8 +31,10 @@ from epiclick.fitted.parameters import (
 from epiclick.fitted.prediction import click_probabilities
 from epiclick.fitted.state import FeatureSpec, FittedModel, Items, QuerySets, TrainingSummary
 
+from ..raising import raises_code
+
 THETA = np.array([1.0, 0.6, 0.35])
-WIDEST = 5.0  # factor that keeps features within what the scaler lets through
+WIDEST = 5.0  # keeps features within the scaler's range
 LOGS = 300
 
 
@@ -45,11 +47,11 @@ def world() -> ec.World:
 
 @pytest.fixture(scope="module")
 def shown(world: ec.World) -> ec.ClickCounts:
-    """The displays of the world, with features that are what the planted network answers."""
+    """The displays of the world, with features that are the outputs of the planted network."""
     assert world.prior is not None
     mean, nu = world.prior.mean, world.prior.alpha + world.prior.beta
     answers = np.stack([logit(mean), np.log(np.expm1(nu - 1))], axis=1) / WIDEST
-    raw = np.copysign(np.expm1(abs(answers)), answers)  # what the scaler undoes
+    raw = np.copysign(np.expm1(abs(answers)), answers)  # the scaler's inverse
     table = ec.FeatureTable(world.features.keys, ("f0", "f1"), raw.astype(np.float32))
     return ec.read_log(world.log, features=table)
 
@@ -57,7 +59,7 @@ def shown(world: ec.World) -> ec.ClickCounts:
 def planted(
     theta: np.ndarray = THETA, *, theta_sd: float = 0.0, mean_sd: float = 0.0
 ) -> FittedModel:
-    """A model that knows the world: its network hands features on, parameters as unsure as told."""
+    """A model of the world: its network passes features on; standard deviations in logits."""
     layer = (WIDEST * np.eye(2), np.zeros(2))
     bias = PointLookup(logit(np.clip(theta, None, 1 - 1e-9)))
     nobody = pa.array([], pa.int64())
@@ -81,7 +83,7 @@ def planted(
 
 
 def relevance_by(parameters: Parameters, world: ec.World) -> tuple[np.ndarray, np.ndarray]:
-    """alpha and beta of the world's items if the mean's logits are moved as in the parameters."""
+    """alpha and beta of the world's items with the mean's logits shifted as in the parameters."""
     assert world.prior is not None
     mean, nu = world.prior.mean, world.prior.alpha + world.prior.beta
     mean = expit(logit(mean) + parameters.layers[-1][1][0])
@@ -99,7 +101,7 @@ def logs(
 ) -> Iterator[ec.ClickCounts]:
     """Logs with the same displays: parameters of the model, relevance and clicks drawn anew.
 
-    With `between`, half the queries are by so much better than the model knows, half worse.
+    With `between`, half of the queries are better than the model predicts by this share, half worse.
     """
     rng = np.random.default_rng(seed)
     assert model.posterior is not None
@@ -115,10 +117,10 @@ def logs(
         yield replace(shown, clicks=rng.binomial(shown.displays, chance))
 
 
-def assert_nominal(held: list[bool], level: float) -> None:
-    """The share that held is the level, within three standard errors."""
-    error = np.sqrt(level * (1 - level) / len(held))
-    assert abs(np.mean(held) - level) < 3 * error, np.mean(held)
+def assert_nominal(covered: list[bool], level: float) -> None:
+    """Coverage is the level, within three standard errors."""
+    error = np.sqrt(level * (1 - level) / len(covered))
+    assert abs(np.mean(covered) - level) < 3 * error, np.mean(covered)
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9])
@@ -129,7 +131,7 @@ def test_observed_clicks_lie_inside_at_the_nominal_rate(
     tests = [backtest(model, log, level) for log in logs(world, shown, planted())]
     assert_nominal([bool(test.inside) for test in tests], level)
     assert all(test.spread == 0 for test in tests)
-    # and neither side is missed for the other
+    # and both sides are missed equally often
     above = np.mean([test.clicks > test.predicted for test in tests])
     assert abs(above - 0.5) < 3 * 0.5 / np.sqrt(LOGS)
 
@@ -144,9 +146,7 @@ def test_uncertain_parameters_widen_the_interval_by_as_much(
     assert np.mean(known) < 0.75  # the control: as if the parameters were known
 
 
-def test_clicks_that_queries_have_in_common_widen_it_too(
-    world: ec.World, shown: ec.ClickCounts
-) -> None:
+def test_correlated_clicks_of_queries_widen_it_too(world: ec.World, shown: ec.ClickCounts) -> None:
     model = without_uncertainty(planted())
     drawn = list(logs(world, shown, planted(), between=0.8, seed=2))
     tests = [backtest(model, log) for log in drawn]
@@ -167,7 +167,7 @@ def test_a_wrong_position_bias_is_flagged(world: ec.World, shown: ec.ClickCounts
             _, by = backtests(model, log, [column])
             flagged[name] += [test.inside is False for test in by["position"]]
     assert flagged["wrong"][1] >= 36
-    # of 40, by chance 4 each are; 10 or more with a probability of 0.005
+    # by chance 4 of 40 each are flagged; 10 or more with probability 0.005
     assert flagged["wrong"][[0, 2]].max() < 10
     assert flagged["right"].max() < 10
 
@@ -220,7 +220,7 @@ def test_chunks_of_pairs_change_nothing(
 
 
 def test_known_items_keep_the_relevance_of_their_clicks() -> None:
-    """A model without features: theta alone is drawn, and what training told of items stays."""
+    """A model without features: only theta is drawn, and items keep their trained relevance."""
     base = planted(theta_sd=0.4)
     layer = (np.zeros((3, 2)), np.array([-1.0, 1.0]))
     parameters = base.parameters._replace(layers=(layer,))
@@ -251,7 +251,7 @@ def test_known_items_keep_the_relevance_of_their_clicks() -> None:
     assert test.observed_rate == 75 / 300
 
 
-def test_columns_are_told_apart_as_by_pandas(world: ec.World, shown: ec.ClickCounts) -> None:
+def test_columns_are_grouped_as_by_pandas(world: ec.World, shown: ec.ClickCounts) -> None:
     log = world.log.to_pandas()
     log["device"] = np.where(log["page_id"] % 3 == 0, "phone", "desk")
     log["shelf"] = log["doc_id"] % 2
@@ -277,14 +277,14 @@ def test_columns_are_told_apart_as_by_pandas(world: ec.World, shown: ec.ClickCou
         assert [t.predicted for t in tests] == pytest.approx(groups["p"].sum().to_list())
         pages = groups["page_id"].nunique().to_list()
         assert [t.pages for t in tests] == ([None] * 3 if column.name == "position" else pages)
-    # a value alone is as a log of its own
+    # the group of a value is the same as a log of only that value
     alone = ec.read_log(log[log["device"] == "phone"], features=shown.features)
     assert by["device"][1].noise == pytest.approx(backtest(model, alone).noise)
     assert by["device"][1].spread == pytest.approx(backtest(model, alone).spread)
 
 
 @pytest.mark.parametrize(
-    ("columns", "words"),
+    ("columns", "named"),
     [
         (["devise"], "'devise' is not in the log (did you mean 'device'?)"),
         (["device", "device"], "'device' is named twice"),
@@ -292,13 +292,13 @@ def test_columns_are_told_apart_as_by_pandas(world: ec.World, shown: ec.ClickCou
         (["device", "moon", "sun"], "'sun' is not in the log"),
     ],
 )
-def test_columns_that_cannot_tell_clicks_apart(
-    world: ec.World, shown: ec.ClickCounts, columns: list[str], words: str
+def test_columns_that_cannot_group_clicks(
+    world: ec.World, shown: ec.ClickCounts, columns: list[str], named: str
 ) -> None:
     log = world.log.to_pandas().assign(device="phone")
     with pytest.raises(InputError, match=f"--by {','.join(columns)}") as error:
         count_by(log, LogOptions(), shown, columns)
-    assert words in str(error.value)
+    assert named in str(error.value)
 
 
 def test_times_are_cut_to_days_and_pages_of_several_times_not_guessed(
@@ -316,33 +316,31 @@ def test_times_are_cut_to_days_and_pages_of_several_times_not_guessed(
     np.testing.assert_array_equal(by_text.counts.displays, by_time.counts.displays)
 
 
-def test_words() -> None:
+def test_summaries() -> None:
     test = Backtest(1000, 5000, 1890, 1920.0, 30.0, 30.0, 1e9, 0.9)
-    assert test.words == "predicted 1.92 clicks a page (1.85 to 1.99), observed 1.89"
+    assert test.summary == "predicted 1.92 clicks per page (1.85 to 1.99), observed 1.89"
     just = replace(test, clicks=2000)  # by 80 clicks: 1.89 of its standard errors
-    assert just.words == (
-        "predicted 1.92 clicks a page (1.85 to 1.99), observed 2.00. That is 4.2% more clicks than "
-        "predicted, just outside the 90% interval: one sound log in 10 lies outside, so check a "
-        "second one"
+    assert just.summary == (
+        "predicted 1.92 clicks per page (1.85 to 1.99), observed 2.00. That is 4.2% more clicks "
+        "than predicted, just outside the 90% interval: one log in 10 lies outside by chance, so "
+        "check a second one"
     )
-    outside = replace(test, clicks=1700)
-    assert outside.words.startswith("predicted 1.92 clicks a page (1.85 to 1.99), observed 1.70. ")
-    assert (
-        "Warning: 11.5% fewer clicks than predicted, far outside the 90% interval" in outside.words
-    )
-    assert "neither chance nor the model's own uncertainty explains that" in outside.words
-    assert "Warning: 14.6% more clicks" in replace(test, clicks=2200).words
-    # digits enough to tell the ends apart
+    outside = replace(test, clicks=1700).summary
+    assert outside.startswith("predicted 1.92 clicks per page (1.85 to 1.99), observed 1.70. ")
+    assert "Warning: 11.5% fewer clicks than predicted, far outside the 90% interval" in outside
+    assert "neither chance nor the model's own uncertainty explains that" in outside
+    assert "Warning: 14.6% more clicks" in replace(test, clicks=2200).summary
+    # enough digits to distinguish the ends
     sharp = replace(test, pages=1_000_000, noise=3.0, spread=0.0, clicks=1930)
-    assert sharp.words.startswith(
-        "predicted 0.0019200 clicks a page (0.0019151 to 0.0019249), observed 0.0019300. Warning"
+    assert sharp.summary.startswith(
+        "predicted 0.0019200 clicks per page (0.0019151 to 0.0019249), observed 0.0019300. Warning"
     )
     unpaged = replace(test, pages=None)
-    assert unpaged.words == "predicted 0.384 clicks a display (0.370 to 0.398), observed 0.378"
+    assert unpaged.summary == "predicted 0.384 clicks per display (0.370 to 0.398), observed 0.378"
 
 
 @pytest.mark.parametrize("freedom", [4.0, 1e9])
-def test_a_sound_model_is_just_outside_in_9_logs_of_100_and_far_outside_in_1(
+def test_a_correct_model_is_just_outside_in_9_logs_of_100_and_far_outside_in_1(
     freedom: float,
 ) -> None:
     size = 20_000
@@ -363,7 +361,7 @@ def test_a_sound_model_is_just_outside_in_9_logs_of_100_and_far_outside_in_1(
     assert (beyond > 0.03) == (freedom == 4.0)
 
 
-def test_grades_do_not_hang_on_the_level_but_for_what_is_inside() -> None:
+def test_the_level_only_decides_what_is_inside() -> None:
     test = Backtest(1000, 5000, 1920 + 100, 1920.0, 30.0, 30.0, 1e9, 0.9)  # 2.36 standard errors
     assert [replace(test, level=level).grade for level in (0.5, 0.9, 0.985)] == [
         *("just outside", "just outside", "inside"),
@@ -379,18 +377,22 @@ def test_grades_do_not_hang_on_the_level_but_for_what_is_inside() -> None:
         assert each.inside == (None if each.grade is None else each.grade == "inside")
 
 
-def test_few_queries_tell_no_error(shown: ec.ClickCounts) -> None:
+def test_few_queries_give_no_standard_error(shown: ec.ClickCounts) -> None:
     one = shown.subset(shown.query == 5)
     test = backtest(planted(), one)
     assert (test.inside, test.grade) == (None, None)
     assert np.isnan([test.low, test.high, test.ratio_low, test.ratio_high]).all()
-    assert test.words.endswith("too few queries to tell how far chance keeps them apart")
-    with pytest.raises(InputError, match="level must lie between 0 and 1, not 90"):
+    assert test.summary.endswith("too few queries to estimate how much they differ by chance")
+
+
+def test_a_level_outside_0_and_1_is_refused(shown: ec.ClickCounts) -> None:
+    with raises_code("level-out-of-range") as error:
         backtest(planted(), shown, 90)
+    assert "not 90" in str(error.value)
 
 
-def test_a_log_without_clicks_is_no_certainty(shown: ec.ClickCounts) -> None:
-    """Its queries do not differ at all, yet a few clicks might well have been none."""
+def test_a_log_without_clicks_has_a_standard_error(shown: ec.ClickCounts) -> None:
+    """Its queries do not differ at all, yet no clicks may be chance where few are expected."""
     few = shown.subset(shown.query < 3)
     rare = planted()
     rare = replace(

@@ -1,4 +1,4 @@
-"""Baselines are the training click rates, matched exactly and never certain."""
+"""Baselines are smoothed training click rates, never 0 or 1."""
 
 import numpy as np
 import pyarrow as pa
@@ -91,7 +91,7 @@ def test_contexts_that_a_split_left_without_displays_fall_back() -> None:
         assert BASELINES[name](first, second).tolist() == [0.5]
 
 
-def test_no_baseline_is_refuted_by_a_click_that_training_did_not_see() -> None:
+def test_no_baseline_gives_probability_0_to_what_training_lacks() -> None:
     train = counts_of({(1, "a", 1): (50, 50), (1, "b", 2): (50, 0)})
     test = counts_of({(1, "a", 1): (2, 1), (1, "b", 2): (2, 1)})
     for baseline in BASELINES.values():

@@ -1,4 +1,4 @@
-"""Scores agree with loops over single displays, and say so when a prediction is refuted."""
+"""Scores agree with loops over single displays, and are infinite for impossible clicks."""
 
 import json
 import math
@@ -14,8 +14,9 @@ from epiclick.data.counts import ClickCounts
 from epiclick.data.page_weights import PageWeights, page_weights
 from epiclick.data.readers import count_log
 from epiclick.data.schema import LogOptions
-from epiclick.errors import InputError
 from epiclick.evaluation.click_scores import ClickScores, score_clicks
+
+from ..raising import raises_code
 
 entries = st.dictionaries(
     st.tuples(st.integers(0, 3), st.sampled_from("abc"), st.integers(1, 4), st.integers(0, 1)),
@@ -104,7 +105,7 @@ def test_page_score_is_the_mean_within_pages_and_then_over_them() -> None:
         pages.append(sum(logs) / len(logs))
     scores = score_clicks(counts, p, page_weights(log, LogOptions(), counts))
     assert scores.page_log_likelihood == pytest.approx(np.mean(pages), rel=1e-12)
-    # a mean over displays is another number: pages of different lengths weigh differently
+    # a mean over displays differs: pages of different lengths have different weights
     assert abs(scores.page_log_likelihood - scores.display_log_likelihood) > 0.01
 
 
@@ -195,13 +196,14 @@ def test_parts_change_no_score(rows: dict) -> None:
 
 
 @pytest.mark.parametrize(
-    ("p", "words"),
+    ("p", "code", "named"),
     [
-        ([0.1], r"2 entries, probabilities of shape \(1,\)"),
-        ([0.5, 1.5], r"1 do not, first at entry 1: 1\.5"),
-        ([math.nan, -0.1], "2 do not, first at entry 0: nan"),
+        ([0.1], "probabilities-wrong-shape", "2 entries, probabilities of shape (1,)"),
+        ([0.5, 1.5], "probability-out-of-range", "1 do not, first at entry 1: 1.5"),
+        ([math.nan, -0.1], "probability-out-of-range", "2 do not, first at entry 0: nan"),
     ],
 )
-def test_what_is_no_probability_is_refused(p: list[float], words: str) -> None:
-    with pytest.raises(InputError, match=words):
+def test_invalid_probabilities_are_refused(p: list[float], code: str, named: str) -> None:
+    with raises_code(code) as error:
         score_clicks(two_entries([1, 1]), np.array(p))
+    assert named in str(error.value)

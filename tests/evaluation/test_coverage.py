@@ -1,4 +1,4 @@
-"""Coverage and its error against simulation, independent formulas and cases known by hand."""
+"""Coverage and its error against simulation, independent formulas and cases worked by hand."""
 
 import numpy as np
 import pytest
@@ -9,8 +9,8 @@ from epiclick.evaluation.coverage import (
     clustered_mean,
     clustered_share,
     crps,
-    held,
     interval_of_draws,
+    is_covered,
     ranks_among,
 )
 
@@ -46,7 +46,7 @@ def test_worlds_of_one_value_have_the_binomial_error_and_wilsons_interval() -> N
 
 
 @pytest.mark.parametrize(("share", "worlds", "alike"), [(0.5, 30, 5), (0.9, 60, 20), (0.9, 12, 20)])
-def test_its_interval_holds_the_share_as_often_as_it_says(
+def test_its_interval_contains_the_share_at_the_nominal_rate(
     share: float, worlds: int, alike: float
 ) -> None:
     rng = np.random.default_rng(1)
@@ -57,12 +57,12 @@ def test_its_interval_holds_the_share_as_often_as_it_says(
             for _ in range(runs)
         ]
     )
-    # 5 % are to be missed; up to 7 are forgiven with few and very different worlds
+    # nominally 5 % are missed; up to 7 % are tolerated with few and very different worlds
     assert missed <= 0.07 + 3 * np.sqrt(0.07 * 0.93 / runs)
     assert missed >= 0.02
 
 
-def test_an_error_that_forgets_worlds_would_miss_far_more_often() -> None:
+def test_an_error_that_ignores_worlds_would_miss_far_more_often() -> None:
     rng = np.random.default_rng(2)
     missed = []
     for _ in range(300):
@@ -96,26 +96,27 @@ def test_one_world_says_nothing() -> None:
     assert np.isnan(clustered_mean(np.ones(3), np.zeros(3))[1])
 
 
-def test_the_mean_knows_of_worlds() -> None:
+def test_the_error_of_a_mean_accounts_for_worlds() -> None:
     values, world = np.array([1.0, 3.0, 5.0, 9.0]), np.array([0, 0, 1, 1])
     mean, error = clustered_mean(values, world)
     assert mean == 4.5
     assert error == pytest.approx(np.sqrt(2 * (5.0**2 + 5.0**2)) / 4)
 
 
-def test_intervals_hold_at_their_ends() -> None:
+def test_intervals_contain_their_ends() -> None:
     truth = np.array([0.1, 0.2, 0.3])
-    assert held(truth, np.array([0.1, 0.21, 0.0]), np.array([1, 1, 0.3])).tolist() == [1, 0, 1]
+    low, high = np.array([0.1, 0.21, 0.0]), np.array([1, 1, 0.3])
+    assert is_covered(truth, low, high).tolist() == [1, 0, 1]
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9])
-def test_intervals_of_99_draws_hold_the_truth_exactly_as_often_as_nominal(level: float) -> None:
+def test_intervals_of_99_draws_have_exactly_nominal_coverage(level: float) -> None:
     rng = np.random.default_rng(3)
     n = 20_000
     draws, truth = rng.random((n, 99)), rng.random(n)
     low, high = interval_of_draws(draws, level)
     assert abs(draws - low[:, None]).min(axis=1).max() < 1e-12  # ends are draws
-    assert abs(held(truth, low, high).mean() - level) < 3 * np.sqrt(level * (1 - level) / n)
+    assert abs(is_covered(truth, low, high).mean() - level) < 3 * np.sqrt(level * (1 - level) / n)
 
 
 def test_ranks_count_draws_below_and_break_ties_evenly() -> None:
@@ -135,7 +136,7 @@ def test_crps_is_the_closed_form_of_a_normal() -> None:
     assert crps(truth, rng.standard_normal((3, n))) == pytest.approx(closed, abs=4 / np.sqrt(n))
 
 
-def test_crps_of_few_draws_is_right_in_the_mean() -> None:
+def test_crps_of_few_draws_is_unbiased() -> None:
     rng = np.random.default_rng(6)
     n = 20_000
     few = crps(np.full(n, 0.3), rng.beta(2, 3, (n, 5)))

@@ -1,4 +1,4 @@
-"""The truth of simulated worlds of all kinds of users, against their own tables and samplers."""
+"""The truth of simulated worlds with all kinds of users, against their tables and samplers."""
 
 from pathlib import Path
 
@@ -9,6 +9,8 @@ import pytest
 from epiclick.evaluation.truth import Truth, read_truth
 from epiclick.simulate.users import USERS
 from epiclick.simulate.world import simulate
+
+from ..raising import raises_code
 
 THETA = np.array([0.9, 0.7, 0.5, 0.4])
 RELEVANCE = np.array([[0.6, 0.3, 0.8, 0.5], [0.9, 0.2, 0.0, 0.0]])
@@ -31,7 +33,7 @@ def test_chances_are_those_of_the_users_own_sampler(users: str) -> None:
     assert np.all(np.abs(rate - found) < 4 * np.sqrt(found * (1 - found) / count))
 
 
-def test_lists_may_leave_out_positions_and_go_below_the_world() -> None:
+def test_lists_may_skip_positions_and_be_deeper_than_the_world() -> None:
     position = np.array([1, 3, 6])
     chances = truth_of("ubm").click_chances(np.zeros(3, int), position, np.array([0.5, 0.4, 1.0]))
     first, third = 0.9 * 0.5, 0.4 * 0.5 ** (2 / 3)
@@ -58,3 +60,12 @@ def test_the_truth_that_is_read_is_that_of_the_world(tmp_path: Path) -> None:
             keys["query_id"].combine_chunks(), keys["doc_id"].combine_chunks()
         )
         assert np.array_equal(found, world.relevance)
+
+
+def test_a_folder_that_is_not_a_world_is_refused(tmp_path: Path) -> None:
+    with raises_code("folder-missing") as error:
+        read_truth(tmp_path / "nowhere")
+    assert "nowhere" in str(error.value)
+    with raises_code("not-a-world") as error:
+        read_truth(tmp_path)
+    assert "no truth.json and no relevance.parquet" in str(error.value)

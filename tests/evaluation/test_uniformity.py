@@ -1,4 +1,4 @@
-"""The test of uniform ranks: fails as often as it says, and sees what it must."""
+"""The test of uniform ranks: its false-alarm rate and its power."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ WORLDS, DRAWS, SEEDS = 240, 99, 400
 
 
 def p_values(scale: float, shift: float = 0.0, worlds: int = WORLDS) -> np.ndarray:
-    """(seeds, 3): both statistics and each alone, for draws of a wrong scale and place."""
+    """(seeds, 3): both statistics and each alone, for draws of a wrong scale and location."""
     found = []
     for seed in range(SEEDS):
         rng = np.random.default_rng(seed)
@@ -21,7 +21,7 @@ def p_values(scale: float, shift: float = 0.0, worlds: int = WORLDS) -> np.ndarr
 
 
 @pytest.mark.parametrize("worlds", [WORLDS, 60])
-def test_right_draws_are_rejected_as_often_as_asked(worlds: int) -> None:
+def test_correct_draws_are_rejected_at_the_nominal_rate(worlds: int) -> None:
     found = p_values(1.0, worlds=worlds)
     for level in (0.05, 0.2):
         rejected = (found <= level).mean(axis=0)
@@ -55,7 +55,7 @@ def test_the_chi2_statistic_has_scipys_p_value() -> None:
     ranks = np.minimum(rng.integers(0, 106, 2000), 99)
     bins = np.bincount(ranks // 5, minlength=20)
     expected = chisquare(bins).pvalue
-    # 1,999 simulations know a p-value this well
+    # standard error of a p-value from 1,999 simulations
     error = np.sqrt(expected * (1 - expected) / 1999)
     assert abs(uniformity(ranks, 99).chi2_p - expected) < 4 * error + 1e-3
 

@@ -1,4 +1,4 @@
-"""What tests of the exports share: a world whose log misleads, and one model fitted to it."""
+"""Fixtures of the export tests: a world whose log misleads, and a model fitted to it."""
 
 from dataclasses import dataclass
 
@@ -76,7 +76,7 @@ def model(misled: Misled) -> ec.EpistemicPBM:
 
 @pytest.fixture(scope="session")
 def few(misled: Misled) -> ec.ClickCounts:
-    """The first two pages of 30 queries, without features: few displays are soon compiled."""
+    """The first two pages of 30 queries, without features: few displays compile quickly."""
     log = pd.DataFrame(misled.pages)
     turn = log.groupby("query_id")["page_id"].rank("dense")
     return ec.read_log(log[(turn <= 2) & (log["query_id"] < FEW)])

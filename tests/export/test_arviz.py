@@ -1,4 +1,4 @@
-"""Samples for ArviZ: joint draws whose means and spreads are those that the model states."""
+"""Samples for ArviZ: joint draws with the means and spreads of the model."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +10,10 @@ import pytest
 import xarray
 
 import epiclick as ec
-from epiclick.errors import InputError
 from epiclick.export.arviz import to_inference_data, write_inference_data
 from epiclick.fitted.parameters import BetaLookup, Parameters, parameter_draws
 
+from ..raising import raises_code
 from .conftest import Misled
 
 DRAWS = 400
@@ -38,7 +38,7 @@ def test_position_bias_is_as_spread_as_the_model_says(model: ec.EpistemicPBM, da
     inside = (values > table["low"].to_numpy()) & (values < table["high"].to_numpy())
     # 90 % intervals: four standard errors of a share
     assert np.all(abs(inside[:, 1:].mean(axis=0) - 0.9) < 4 * np.sqrt(0.09 / DRAWS))
-    # draws that mirror each other would have no more than half of the spread of their mean
+    # mirrored draws would be correlated
     assert abs(np.corrcoef(values[: DRAWS // 2, 1], values[DRAWS // 2 :, 1])[0, 1]) < 0.3
 
 
@@ -61,7 +61,7 @@ def test_relevance_is_that_of_the_most_displayed_items_given_their_clicks(
     assert shown[pairs].min() >= others.max()
     known = model.posterior(misled.counts).set_index(["query_id", "doc_id"]).loc[pairs]
     values = found.to_numpy()[0]
-    # beside the error of the samples, the model itself averages over few draws of its parameters
+    # beyond the sampling error, the model itself averages over few draws of its parameters
     error = 4 * values.std(axis=0, ddof=1) / np.sqrt(DRAWS) + 0.005
     assert np.all(abs(values.mean(axis=0) - known["mean"]) < error)
     inside = (values > known["low"].to_numpy()) & (values < known["high"].to_numpy())
@@ -80,7 +80,7 @@ def test_features_alone_give_the_first_items(model: ec.EpistemicPBM, misled: Mis
 
 
 def test_samples_are_joint(model: ec.EpistemicPBM, misled: Misled) -> None:
-    """Of an ensemble of two, relevance belongs to the very member whose bias stands beside it."""
+    """In an ensemble of two, relevance and bias of a draw come from the same member."""
     one, other = parameter_draws(model.fitted_, 2)
     shifted = one.layers[-1][1] + np.array([3.0, 5.0])
     high = Parameters((*one.layers[:-1], (one.layers[-1][0], shifted)), one.position)
@@ -144,16 +144,21 @@ def test_what_has_no_samples_is_refused(
 ) -> None:
     certain = ec.EpistemicPBM()
     certain.fitted_ = replace(model.fitted_, posterior=None)
-    with pytest.raises(InputError, match="there are no samples to export"):
+    with raises_code("no-samples"):
         to_inference_data(certain)
-    with pytest.raises(InputError, match="call fit first"):
+    with raises_code("not-fitted"):
         to_inference_data(ec.EpistemicPBM())
-    with pytest.raises(InputError, match="trained without features"):
+    with raises_code("model-without-features"):
         to_inference_data(by_ids, features=misled.features)
-    with pytest.raises(InputError, match="at least 1, not 0 and 100"):
+    with raises_code("draws-out-of-range") as error:
         to_inference_data(model, draws=0)
-    with pytest.raises(InputError, match="kind must be one of robust, bayes"):
+    assert "not 0 and 100" in str(error.value)
+    with raises_code("items-out-of-range"):
+        to_inference_data(model, items=0)
+    with raises_code("unknown-kind") as error:
         to_inference_data(model, kind="evidential")
+    assert "robust, bayes, not 'evidential'" in str(error.value)
     monkeypatch.setattr("epiclick.arguments.find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"pip install \"epiclick\[arviz\]\""):
+    with raises_code("missing-extra") as error:
         to_inference_data(model)
+    assert 'pip install "epiclick[arviz]"' in str(error.value)

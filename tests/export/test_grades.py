@@ -1,10 +1,11 @@
-"""Grades and weights against their formulas, and what is said to cut-offs that cannot be meant."""
+"""Grades and weights against their formulas, and invalid cut-offs."""
 
 import numpy as np
 import pytest
 
-from epiclick.errors import InputError
 from epiclick.export.judgements import QUANTILES, certainty_weights, cut_offs, grades
+
+from ..raising import raises_code
 
 
 def test_a_grade_counts_the_cut_offs_below_the_mean() -> None:
@@ -15,7 +16,7 @@ def test_a_grade_counts_the_cut_offs_below_the_mean() -> None:
     assert grades(np.array(cuts), cuts).tolist() == [0, 1, 2, 3]
 
 
-def test_cut_offs_are_quantiles_unless_given() -> None:
+def test_cut_offs_are_quantiles_by_default() -> None:
     means = np.random.default_rng(1).beta(1, 5, size=1_001)
     cuts = cut_offs(means)
     ordered = np.sort(means)
@@ -35,11 +36,12 @@ def test_items_that_are_all_alike_get_one_grade() -> None:
     "cuts", [[], [0.1, 0.2, 0.3], [0.1, 0.2, 0.2, 0.4], [0.4, 0.3, 0.2, 0.1], [0, 0.1, 0.2, 0.3]]
 )
 def test_other_cut_offs_are_refused(cuts: list[float]) -> None:
-    with pytest.raises(InputError, match="4 rising probabilities between 0 and 1"):
+    with raises_code("invalid-cuts") as error:
         cut_offs(np.array([0.5]), cuts)
+    assert "cuts must be 4 " in str(error.value)
 
 
-def test_the_surer_an_item_the_more_it_weighs() -> None:
+def test_the_more_certain_an_item_the_larger_its_weight() -> None:
     means = np.array([0.1, 0.5, 0.9, 0.5])
     variances = np.array([0.01, 0.04, 0.01, 0.0])
     spread = sum((mean - 0.5) ** 2 for mean in means) / 4

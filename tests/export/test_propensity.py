@@ -1,4 +1,4 @@
-"""Weights of clicks: where bias is known, weighted labels have the mean that relevance has."""
+"""Weights of clicks: where bias is known, the weighted mean of labels is relevance."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""A LightGBM ranker trained on the export against those trained on raw clicks, by the truth."""
+"""A LightGBM ranker trained on the export against ones trained on raw clicks, by true relevance."""
 
 from collections.abc import Callable
 
@@ -40,7 +40,7 @@ def ndcg(score: np.ndarray, gain: np.ndarray) -> np.ndarray:
 
 
 def raw_pages(misled: Misled) -> Train:
-    """A click or none at every display, page by page."""
+    """Click or no click at every display, page by page."""
     row = misled.pages["query_id"] * DOCS + misled.pages["doc_id"]
     _, group = np.unique(misled.pages["page_id"], return_counts=True)
     return misled.items.matrix[row], misled.pages["click"], None, group
@@ -56,7 +56,7 @@ def raw_rates(misled: Misled) -> Train:
 
 
 def raw_weights(misled: Misled) -> Train:
-    """Two rows an item, weighted by its clicks and by its displays without."""
+    """Two rows per item, weighted by its clicks and by its displays without."""
     displays, clicks = (part.sum(axis=1) for part in misled.counts.dense())
     weight = np.stack([displays - clicks, clicks], axis=1).ravel()
     x = np.repeat(misled.features.rows(misled.counts.feature_row), 2, axis=0)

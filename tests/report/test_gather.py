@@ -12,7 +12,7 @@ from scipy import stats
 
 import epiclick as ec
 from epiclick.errors import InputError
-from epiclick.evaluation.item_chunks import Judged, item_chunks
+from epiclick.evaluation.item_chunks import ItemRelevance, item_chunks
 from epiclick.evaluation.truth import read_truth
 from epiclick.report.item_map import (
     MOST_OF_A_KIND,
@@ -114,12 +114,12 @@ def test_a_rate_of_0_has_an_interval_and_an_empty_group_none() -> None:
     assert np.isnan(rates[:, 1]).all()
 
 
-def some_items(size: int, seed: int = 0) -> Judged:
+def some_items(size: int, seed: int = 0) -> ItemRelevance:
     rng = np.random.default_rng(seed)
     low = rng.random(size)
     ids = pa.array([f"d{i}" for i in range(size)])
     numbers = (low + 0.1, low, low + rng.random(size), np.ones(size), np.ones(size))
-    return Judged(ids, ids, *numbers)
+    return ItemRelevance(ids, ids, *numbers)
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 64, 1000])
@@ -136,7 +136,7 @@ def test_the_top_items_of_a_stream_are_those_of_all(chunk: int) -> None:
             if isinstance(value, np.ndarray)
         }
         ids = whole.doc_id.slice(first, chunk)
-        best.add(score[part], first, Judged(ids, ids, **columns))
+        best.add(score[part], first, ItemRelevance(ids, ids, **columns))
     expected = sorted(np.flatnonzero(~np.isnan(score)), key=lambda i: (-score[i], i))[:20]
     assert best.number.tolist() == expected
     assert [row.doc for row in best.rows] == [f"d{i}" for i in expected]
@@ -191,7 +191,7 @@ def test_coverage_is_that_of_all_items(report: Report) -> None:
     assert not isinstance(report.items, Absent)
     found = report.items.coverage
     assert found is not None
-    assert (found.items, found.held) == (len(log), held.sum())
+    assert (found.items, found.covered) == (len(log), held.sum())
     # well specified: 0.9 give or take three standard errors, items being independent
     assert abs(held.mean() - 0.9) < 3 * math.sqrt(0.09 / len(log))
     assert found.error == pytest.approx(np.abs(every.mean - true).mean())
@@ -207,7 +207,7 @@ def test_truth_of_another_world_is_not_covered() -> None:
     found = item_sample(replace(sources, truth=wrong))
     assert not isinstance(found, Absent)
     assert found.coverage is not None
-    assert found.coverage.held < 0.6 * found.coverage.items
+    assert found.coverage.covered < 0.6 * found.coverage.items
 
 
 def test_position_bias_beside_the_truth(report: Report) -> None:

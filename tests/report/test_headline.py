@@ -64,7 +64,7 @@ def test_a_backtest_just_outside_makes_the_headline_careful() -> None:
     just = with_later(graded("just outside"))
     assert just.opening.ship_state == "open"
     assert just.opening.ship.startswith("Check again before you ship best <b>: it is ahead of")
-    assert "one sound log in 10 lies outside" in just.opening.ship
+    assert "one log in 10 lies outside by chance" in just.opening.ship
     assert "were just outside the interval of its prediction" in just.opening.uncertainty
     states = {caveat.reason: caveat.state for caveat in just.caveats}
     assert states["Wrong predictions of clicks the model has not seen"] == "open"
@@ -80,7 +80,8 @@ def test_other_checks_that_failed_change_it_too(report: Report) -> None:
     found = rankers(replace(sources, comparison=compared))
     said = opening(report.bias, report.quality, found, report.caveats)
     assert said.ship.startswith("Do not ship best <b> yet: ")
-    assert "but clicks vary 2.5 times as much as the model allows. Look for " in said.ship
+    assert "but clicks are overdispersed, with 2.5 times the variance that " in said.ship
+    assert "the model allows. Look for " in said.ship
     assert said.ship_state == "no"
 
 

@@ -208,7 +208,7 @@ def test_green_is_for_what_passed(report: Report) -> None:
     assert not isinstance(report.rankers, Absent)
     assert not isinstance(report.quality, Absent)
     failed = Check("backtest", "failed", "the backtest failed", "", "Look.")
-    doubtful = replace(failed, state="doubtful")
+    doubtful = replace(failed, state="warning")
     wrong = replace(report.quality.backtest, clicks=0)
     for checks, state in (((), "yes"), ((doubtful,), "open"), ((failed,), "no")):
         rankers = replace(report.rankers, checks=checks)

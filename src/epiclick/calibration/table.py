@@ -15,7 +15,7 @@ from epiclick.evaluation.coverage import (
     clustered_mean,
     clustered_share,
     crps,
-    held,
+    is_covered,
     one_per_world,
     ranks_among,
     uniformity,
@@ -223,7 +223,7 @@ def coverage_rows(
         )
         for level, nominal in enumerate(LEVELS):
             low, high = given.low[level], given.high[level]
-            share = clustered_share(held(given.truth, low, high), world)
+            share = clustered_share(is_covered(given.truth, low, high), world)
             yield CoverageRow(
                 quantity=quantity,
                 family=family.name,

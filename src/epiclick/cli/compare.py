@@ -262,8 +262,7 @@ def compare(
     """
     from epiclick.api import load
     from epiclick.comparison.compare_rankers import compare as compare_rankings
-    from epiclick.comparison.compare_rankers import true_values
-    from epiclick.comparison.compare_rankers import words as true_words
+    from epiclick.comparison.compare_rankers import true_values, true_values_sentence
     from epiclick.data.features import read_features
     from epiclick.data.sources import unchanged
     from epiclick.evaluation.truth import read_truth
@@ -327,7 +326,7 @@ def compare(
     else:
         print_comparison(found, differences(found, against), verdict, quiet=quiet)
         if true is not None:
-            print_text(true_words(found, true))
+            print_text(true_values_sentence(found, true))
     if reasons:
         note(f"epiclick: {'; '.join(reasons)}", quiet=silent)
         raise typer.Exit(1)

@@ -240,8 +240,7 @@ def evaluate(
     from epiclick.data.by_column import count_by
     from epiclick.data.page_weights import page_weights
     from epiclick.data.sources import unchanged
-    from epiclick.evaluation.truth import held, read_truth
-    from epiclick.evaluation.truth import words as coverage_words
+    from epiclick.evaluation.truth import coverage_in_world, coverage_summary, read_truth
 
     silent = quiet or as_json
     true = None if truth is None else read_truth(truth)
@@ -267,7 +266,7 @@ def evaluate(
         with progress("scoring", quiet=silent):
             scores, rivals = score(fitted, others, counts, pages, trained)
             whole, values = by_records(fitted, counts, parted)
-            covered = () if true is None else held(fitted.fitted_, counts, true)
+            covered = () if true is None else coverage_in_world(fitted.fitted_, counts, true)
 
     if as_json:
         record = {**scores.to_dict(), "backtest": whole, "against": {}}
@@ -281,7 +280,7 @@ def evaluate(
     print_scores(str(model), scores, rivals)
     print_backtest(whole)
     if covered:
-        print_text(coverage_words(covered))
+        print_text(coverage_summary(covered))
     for name in names_in(by):
         print_by(name, [row for row in values if row["column"] == name])
 

@@ -1,4 +1,4 @@
-"""Would another ranker get more clicks? Rankers that were never shown, judged by a click model."""
+"""Would another ranker get more clicks? A click model values rankers that were never shown."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -31,10 +31,10 @@ from epiclick.simulate.users import has_positions_alone
 Weights = Literal["traffic", "uniform"]
 
 PARAMETERS = 250
-"""Draws of the parameters, mirrored at their mode; each has several draws of relevance."""
+"""Draws of the parameters, mirrored about their mode; each has several draws of relevance."""
 
 SAME_LENGTH = 0.01
-"""Share by which rankers' numbers of slots a page may differ without a word."""
+"""Relative difference in slots per page between rankers below which no note is given."""
 
 
 def compare(
@@ -52,36 +52,37 @@ def compare(
     level: float | None = None,
     seed: int = 0,
 ) -> Comparison:
-    """Expected clicks a page of rankers, as distributions, and a verdict between them.
+    """Expected clicks per page of rankers, as distributions, and a verdict between them.
 
     Args:
         model: a fitted model.
         rankings: name -> query_id, doc_id and position (or score) of what the ranker shows, in any
             form that `read_ranking` takes; or a function from features to scores.
         features: of the items, as `read_features` takes them, for a model that was trained on some.
-        clicks: the log. Items in it are judged by their own clicks, all others by features alone;
-            queries weigh by their pages in it, and slots by the share of pages that display them.
-        weights: "uniform" lets all queries weigh the same.
-        samples: of every value.
+        clicks: the log. The relevance of items in it is estimated from their own clicks, that of
+            all others from features alone; queries are weighted by their pages in it, and slots by
+            the share of pages that display them.
+        weights: "uniform" weights all queries equally.
+        samples: number of samples of every value.
         depth: last position that counts.
-        extrapolate: take positions deeper than the model's to be looked at as its deepest one is.
-        backtest: a log that was held back, on whose pages the model's clicks are compared with
-            those observed.
-        measures: what values are, `clicks` first, which the verdict is about; also `first`, the
-            click rate of the first result, and `gain`, relevance discounted by position.
-        level: probability that intervals hold; the model's own unless told.
-        seed: of everything random.
+        extrapolate: give positions deeper than the model's the bias of its deepest one.
+        backtest: a held-out log, on whose pages predicted clicks are compared with observed ones.
+        measures: how rankers are valued, `clicks` first, which decides the verdict; also `first`,
+            the click rate of the first result, and `gain`, relevance discounted by position.
+        level: probability of the intervals; default that of the model.
+        seed: of the random numbers.
     """
     if not isinstance(model, BaseModel):
         raise InputError(
-            f"model must be a fitted model, not {shown(model)}; load(path) reads one from a folder"
+            f"model must be a fitted model, not {shown(model)}; load(path) reads one from a folder",
+            code="not-a-model",
         )
     fitted, level = model._fitted, model.level if level is None else level
     _check_rankings(rankings)
     _check_logs(clicks, backtest)
     _check(weights, samples, level, seed)
     if not (depth is None or is_whole(depth)):
-        raise InputError(f"depth must be 1 or more, not {shown(depth)}")
+        raise InputError(f"depth must be 1 or more, not {shown(depth)}", code="depth-out-of-range")
     _check_measures(measures)
     table = _features(features, clicks)
     names = tuple(rankings)
@@ -129,8 +130,8 @@ def compare(
         queries=slots.queries,
         seen=seen,
         unknown=unknown,
-        pages=None if traffic is None else round(traffic.total),
-        backtest=None if tested is None else tested.words,
+        pages=None if traffic is None else round(traffic.pages.sum()),
+        backtest=None if tested is None else tested.summary,
         notes=_notes(fitted, read, slots, items, clicks),
         backtest_grade=None if tested is None else tested.grade,
         model_checks=model_checks(fitted),
@@ -148,7 +149,7 @@ def read_slots(
     uniform: bool = False,
     extrapolate: bool = False,
 ) -> tuple[list[Ranking], Slots]:
-    """The rankings, and the slots of theirs that are compared."""
+    """The rankings, and those of their slots that are compared."""
     ids = _ids(fitted, features, clicks)
     context = tuple(given_of(fitted)[0].column_names)
     read = [
@@ -159,7 +160,7 @@ def read_slots(
 
 
 def _share(slots: Slots, mask: np.ndarray) -> np.ndarray:
-    """(rankers,) share of the slots, by the pages that display them, for which the mask holds."""
+    """(rankers,) share of the slots under the mask, weighted by the pages that display them."""
     weight = slots.weight * slots.reach
     whole = np.bincount(slots.ranker, weight)
     return np.bincount(slots.ranker, weight * mask) / np.where(whole > 0, whole, 1)
@@ -172,7 +173,7 @@ def _notes(
     items: Items,
     clicks: ClickCounts | None,
 ) -> tuple[str, ...]:
-    """What a user must know of how the comparison was made."""
+    """What a user must know about how the comparison was made."""
     notes = [f"'{ranking.name}': {note}" for ranking in rankings for note in ranking.notes]
     notes += slots.notes
     if bound := stored_at_bound(fitted):
@@ -182,18 +183,18 @@ def _notes(
         )
     length = np.bincount(slots.ranker, slots.weight)  # a list's slots, weighted as the values are
     if np.ptp(length) > SAME_LENGTH * length.min():
-        told = [f"'{r.name}' {slot:.1f}" for r, slot in zip(rankings, length, strict=True)]
+        lengths = [f"'{r.name}' {slot:.1f}" for r, slot in zip(rankings, length, strict=True)]
         notes.append(
-            f"rankers fill different numbers of slots a page ({', '.join(told)}), and more slots "
-            "are more clicks; cut all to one depth (--depth) to compare their order alone"
+            f"rankers fill different numbers of slots per page ({', '.join(lengths)}), and more "
+            "slots get more clicks; cut all to one depth (--depth) to compare only their order"
         )
     if clicks is None:
-        judged = (
+        evidence = (
             "features alone" if fitted.features is not None else "clicks in the model's own log"
         )
         notes.append(
-            "no log was given, so all queries weigh the same, all slots are taken to be displayed, "
-            f"and items are judged by their {judged}"
+            "no log was given, so all queries are weighted equally, all slots are assumed to be "
+            f"displayed, and the relevance of items is estimated from their {evidence}"
         )
     if items.unknown:
         where = np.flatnonzero(items.is_unknown[items.index])[0]
@@ -202,14 +203,14 @@ def _notes(
             lack, like = ("were never shown in the log", "never shown")
         notes.append(
             f"{items.unknown:,} of {len(items):,} items {lack} (the first: query "
-            f"{slots.query_id[where]}, doc {slots.doc_id[where]}); they are taken to be like any "
+            f"{slots.query_id[where]}, doc {slots.doc_id[where]}); they are assumed to be like any "
             f"item {like}"
         )
     return tuple(notes)
 
 
 def _features(features: Any, clicks: ClickCounts | None) -> FeatureTable | None:
-    """The feature table, which may have come with the log."""
+    """The feature table, which may come with the log."""
     if features is None:
         return None if clicks is None else clicks.features
     if isinstance(features, FeatureTable):
@@ -233,40 +234,59 @@ def _ids(fitted: FittedModel, features: FeatureTable | None, clicks: ClickCounts
 
 def _check_rankings(rankings: Any) -> None:
     if not isinstance(rankings, Mapping):
-        raise InputError("name the rankings, as in compare(model, {'new': new, 'old': old})")
+        raise InputError(
+            "name the rankings, as in compare(model, {'new': new, 'old': old})",
+            code="rankings-not-named",
+        )
     if not rankings:
-        raise InputError("no ranking was given; name at least one, better two")
+        raise InputError("no ranking was given; name at least one, better two", code="no-rankings")
     for name in rankings:
         if not (isinstance(name, str) and name.strip()):
-            raise InputError(f"a ranker's name must be text that is not empty, not {name!r}")
+            raise InputError(
+                f"the name of a ranker must be a non-empty string, not {name!r}",
+                code="invalid-ranker-name",
+            )
 
 
 def _check_logs(clicks: Any, backtest: Any) -> None:
     for name, log in {"clicks": clicks, "backtest": backtest}.items():
         if not (log is None or isinstance(log, ClickCounts)):
-            raise InputError(f"{name} must be counts; read the log first: {name}=read_log(...)")
+            raise InputError(
+                f"{name} must be counts; read the log first: {name}=read_log(...)",
+                code="not-counts",
+            )
 
 
 def _check(weights: str, samples: int, level: float, seed: int) -> None:
     if not (isinstance(weights, str) and weights in ("traffic", "uniform")):
-        raise InputError(f"weights must be 'traffic' or 'uniform', not {shown(weights)}")
+        raise InputError(
+            f"weights must be 'traffic' or 'uniform', not {shown(weights)}", code="unknown-weights"
+        )
     if not (is_whole(samples) and samples >= 100):
-        raise InputError(f"samples must be 100 or more, not {shown(samples)}; 2500 is usual")
+        raise InputError(
+            f"samples must be 100 or more, not {shown(samples)}; the default is 2500",
+            code="samples-out-of-range",
+        )
     if not (is_number(level) and 0 < level < 1):
-        raise InputError(f"level must lie strictly between 0 and 1, not {shown(level)}; write 0.9")
+        raise InputError(
+            f"level must lie strictly between 0 and 1, not {shown(level)}; write 0.9",
+            code="level-out-of-range",
+        )
     if not (is_whole(seed) and seed >= 0):
-        raise InputError(f"seed must be 0 or more, not {shown(seed)}")
+        raise InputError(f"seed must be 0 or more, not {shown(seed)}", code="seed-out-of-range")
 
 
 def _check_measures(measures: Sequence[str]) -> None:
     if isinstance(measures, str) or not isinstance(measures, Sequence):
         raise InputError(
-            f"measures must be names, as in ('clicks', 'first'), not {shown(measures)}"
+            f"measures must be names, as in ('clicks', 'first'), not {shown(measures)}",
+            code="invalid-measures",
         )
     if tuple(measures[:1]) != ("clicks",) or set(measures) - set(MEASURES):
         raise InputError(
-            f"measures must be clicks and any of {', '.join(list(MEASURES)[1:])}, "
-            f"not {', '.join(measures) or 'none'}"
+            f"measures must be clicks, then any of {', '.join(list(MEASURES)[1:])}, "
+            f"not {', '.join(measures) or 'none'}",
+            code="invalid-measures",
         )
 
 
@@ -278,9 +298,9 @@ def true_values(
     truth: Truth,
     **how: Any,
 ) -> dict[str, float]:
-    """Expected clicks a page of each ranker by the truth; NaN where it shows items unknown to it.
+    """True expected clicks per page of each ranker; NaN if it shows items outside the world.
 
-    Arguments are those of `compare`; `how` holds its `depth`, `extrapolate` and `uniform`.
+    Arguments are those of `compare`; `how` may have `depth`, `extrapolate` and `uniform`.
     """
     fitted = model.fitted_
     traffic = None if clicks is None else traffic_of(fitted, clicks)
@@ -294,15 +314,15 @@ def true_values(
     return dict(zip(rankings, sums.tolist(), strict=True))
 
 
-def words(found: Comparison, true: Mapping[str, float]) -> str:
-    """True values in a sentence, and how many of the intervals hold them."""
+def true_values_sentence(found: Comparison, true: Mapping[str, float]) -> str:
+    """The true values in one sentence, and how many of them the intervals contain."""
     rows = [row for row in found.rankers.to_dict("records") if not np.isnan(true[row["name"]])]
     if not rows:
-        return "Truly: not known, as the rankings show items that are not of that world."
-    told = _joined([f"{true[row['name']]:.3f} for {row['name']}" for row in rows])
+        return "True clicks per page: unknown, as the rankings show items outside that world."
+    values = _joined([f"{true[row['name']]:.3f} for {row['name']}" for row in rows])
     inside = sum(row["low"] <= true[row["name"]] <= row["high"] for row in rows)
-    held = f"; {found.level:.0%} intervals hold {inside} of {len(rows)}" * found.is_uncertain
-    return f"True clicks a page: {told}{held}."
+    covered = f"; {found.level:.0%} intervals contain {inside} of {len(rows)}" * found.is_uncertain
+    return f"True clicks per page: {values}{covered}."
 
 
 def _joined(parts: Sequence[str]) -> str:

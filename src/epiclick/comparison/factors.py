@@ -1,10 +1,10 @@
-r"""How much each item's relevance adds to rankers' values, by every draw of the parameters.
+r"""How much each item's relevance adds to rankers' values, under every draw of the parameters.
 
-Where nothing that happens on a page matters further down, values are linear in relevance,
-V = sum_i c_i zeta_i + const. Where it does, a page's clicks are found by recursion over its
+Where clicks on a page do not depend on those above, values are linear in relevance,
+V = sum_i c_i zeta_i + const. Where they do, a page's clicks follow from a recursion over its
 history. They are multilinear in the relevances of its items: given the parameters, the mean of a
-value is the recursion at the items' means, and its derivative there takes the place of c_i. That is
-exact for means, and to first order for spreads.
+value is the recursion at the items' means, and its derivative there takes the place of c_i. This is
+exact for means, and correct to first order for variances.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,15 +19,15 @@ from epiclick.click_models.click_model import Emission, PageStates
 from epiclick.click_models.recursion import click_chances, value_and_slope
 from epiclick.comparison.slots import Measure, Slots
 
-MOST_HELD = 2**18
-"""Numbers of an array that is worked on at once: as many as stay in a processor's cache."""
+BLOCK_SIZE = 2**18
+"""Numbers per array that is worked on at once: as many as fit in a processor's cache."""
 
 Moments = Iterable[tuple[np.ndarray, np.ndarray]]
-"""Mean and variance of relevance, (draws, items) each, some items after the others."""
+"""Mean and variance of relevance, (draws, items) each, in chunks of items."""
 
 
 class Part(NamedTuple):
-    """Some items, with what they add to the values; outputs are measures x rankers.
+    """A chunk of items, with what they add to the values; outputs are measures x rankers.
 
     Attributes:
         items: (items,) their numbers.
@@ -35,7 +35,7 @@ class Part(NamedTuple):
         mean: (draws, items) of relevance.
         variance: (draws, items).
         expected: (draws, outputs) what they add to the expected values.
-        by_clicks: the same, were relevance at its mean over the draws.
+        by_clicks: the same with relevance at its mean over the draws.
     """
 
     items: np.ndarray
@@ -47,7 +47,7 @@ class Part(NamedTuple):
 
 
 class Factors(Protocol):
-    """What sampling needs to know of how values depend on relevance."""
+    """What sampling needs to know about how values depend on relevance."""
 
     @property
     def outputs(self) -> int:
@@ -55,15 +55,15 @@ class Factors(Protocol):
         ...
 
     def typical(self) -> np.ndarray:
-        """(items, outputs) factors by the mean of the parameters, to tell large from small."""
+        """(items, outputs) factors at the mean of the parameters, to find the largest."""
         ...
 
     def same(self) -> np.ndarray:
-        """(outputs,) the first output of the very same slots; of most it is their own number."""
+        """(outputs,) the first output with identical slots; for most, their own number."""
         ...
 
     def parts(self, moments: Moments) -> Iterator[Part]:
-        """All items, some after the others."""
+        """All items, chunk by chunk."""
         ...
 
 
@@ -75,7 +75,7 @@ def factors_of(
     states: PageStates,
     emission: Emission,
 ) -> Factors:
-    """Factors of some slots, whose items are numbered (slots,); emission is (draws, contexts)."""
+    """Factors of slots with item numbers (slots,); emission is (draws, contexts)."""
     matrix = _weights(slots, item, measures, items, len(states.context))
     if states.context.shape[1] == 1:
         return Linear(matrix, emission.at(states.context[:, 0]), len(measures) * _rankers(slots))
@@ -89,7 +89,7 @@ def _rankers(slots: Slots) -> int:
 def _weights(
     slots: Slots, item: np.ndarray, measures: Sequence[Measure], items: int, given: int
 ) -> sparse.csr_array:
-    """(items x outputs, given contexts + 1) weights of slots; the last column needs no click."""
+    """(items x outputs, given contexts + 1) weights of slots; the last column is without bias."""
     rankers = _rankers(slots)
     outputs = len(measures) * rankers
     rows, columns, weights = [], [], []
@@ -126,15 +126,15 @@ class Linear:
     outputs: int
 
     def typical(self) -> np.ndarray:
-        """(items, outputs) factors by the mean of the parameters."""
+        """(items, outputs) factors at the mean of the parameters."""
         return (self.matrix @ self._slope.mean(axis=0)).reshape(-1, self.outputs)
 
     def same(self) -> np.ndarray:
-        """(outputs,) the first output of the very same slots."""
+        """(outputs,) the first output with identical slots."""
         return _same(self.matrix, self.outputs)
 
     def parts(self, moments: Moments) -> Iterator[Part]:
-        """All items, some after the others."""
+        """All items, chunk by chunk."""
         start = 0
         for mean, variance in moments:
             stop = start + mean.shape[1]
@@ -142,7 +142,7 @@ class Linear:
             factors = self._by_draw(rows @ self._slope.T)
             expected = (factors @ mean[:, :, None])[:, :, 0]
             by_clicks = factors @ mean.mean(axis=0)
-            if self.emission.unattractive is not None:  # clicked whatever their relevance
+            if self.emission.unattractive is not None:  # clicks on items that do not attract
                 always = np.column_stack([self.emission.unattractive, np.zeros(len(expected))])
                 more = self._by_draw(rows @ always.T).sum(axis=2)
                 expected, by_clicks = expected + more, by_clicks + more
@@ -152,7 +152,7 @@ class Linear:
 
     @cached_property
     def _slope(self) -> np.ndarray:
-        """(draws, given contexts + 1) derivative of a click in relevance; 1 if none is needed."""
+        """(draws, given contexts + 1) derivative of a click in relevance; 1 without bias."""
         a, _, b, _ = self.emission
         return np.column_stack([a if b is None else a - b, np.ones(len(a))])
 
@@ -166,16 +166,16 @@ class Linear:
 class Chained:
     """Values of pages whose clicks depend on each other.
 
-    Means and variances of all items are held, in float32; the rest is done query by query, as no
+    Means and variances of all items are kept, in float32; the rest is done query by query, as no
     item belongs to two of them.
 
     Attributes:
         matrix: weights of slots; see `_weights`.
         slots: of all rankers.
         item: (slots,) the item in each.
-        measures: what values are.
-        items: how many there are.
-        states: how a page's history moves on.
+        measures: how rankers are valued.
+        items: number of items.
+        states: how a page's history evolves.
         emission: (draws, contexts) each.
     """
 
@@ -193,7 +193,7 @@ class Chained:
         return len(self.measures) * _rankers(self.slots)
 
     def typical(self) -> np.ndarray:
-        """(items, outputs) factors by the mean of the parameters, relevance being a half."""
+        """(items, outputs) factors at the mean of the parameters and a relevance of one half."""
         mean = Emission(*(None if p is None else p.mean(axis=0)[None] for p in self.emission))
         half = np.full((1, self.items), 0.5)
         found = np.zeros((self.items, self.outputs))
@@ -203,14 +203,14 @@ class Chained:
         return found
 
     def same(self) -> np.ndarray:
-        """(outputs,) the first output of the very same slots."""
+        """(outputs,) the first output with identical slots."""
         return _same(self.matrix, self.outputs)
 
     def parts(self, moments: Moments) -> Iterator[Part]:
-        """All items, some queries after the others."""
-        held = [[each.astype(np.float32) for each in pair] for pair in moments]
-        mean, variance = (np.concatenate([pair[i] for pair in held], axis=1) for i in (0, 1))
-        del held
+        """All items, in blocks of whole queries."""
+        chunks = [[each.astype(np.float32) for each in pair] for pair in moments]
+        mean, variance = (np.concatenate([pair[i] for pair in chunks], axis=1) for i in (0, 1))
+        del chunks
         centre = mean.mean(axis=0, keepdims=True, dtype=np.float64)
         for pages in self._blocks(len(mean)):
             items, factors, expected = self._of(pages, self.emission, mean)
@@ -224,7 +224,7 @@ class Chained:
     def _of(
         self, pages: np.ndarray, emission: Emission, relevance: np.ndarray, *, slopes: bool = True
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Items of some pages, their factors (if asked), and the expected values of the pages.
+        """Items of some pages, their factors (if `slopes`), and the expected values of the pages.
 
         Returns:
             (items,), (draws, outputs, items) and (draws, outputs).
@@ -266,7 +266,7 @@ class Chained:
 
     @cached_property
     def _slot(self) -> np.ndarray:
-        """(pages, depth) slot at each place of every list, -1 past its end; in order."""
+        """(pages, depth) slot at each place of every list, in order; -1 past its end."""
         _, first, length = np.unique(self.slots.page, return_index=True, return_counts=True)
         place = np.arange(length.max())
         return np.where(place < length[:, None], first[:, None] + place, -1)
@@ -278,11 +278,11 @@ class Chained:
         return code[self._slot[:, 0]]
 
     def _blocks(self, draws: int) -> Iterator[np.ndarray]:
-        """Lists of some queries at a time, few enough to be worked on at once."""
+        """Lists in blocks of whole queries, each small enough to be worked on at once."""
         order = np.argsort(self._query, kind="stable")
         query = self._query[order]
         per_page = draws * self._slot.shape[1] * self.states.context.shape[1]
-        most = max(MOST_HELD // max(per_page, 1), 1)
+        most = max(BLOCK_SIZE // max(per_page, 1), 1)
         start = 0
         while start < len(order):
             stop = min(start + most, len(order))

@@ -26,17 +26,17 @@ KNOWN: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, eq=False)
 class RankingRows:
-    """One row for each document of each list, in any order, unchecked.
+    """One row for each document of each list, in any order, not validated.
 
     Attributes:
         source: what to call the rows in messages.
-        keys: Arrow table: query_id, doc_id, then what tells lists of a query apart (page_id, if
-            there is one, and the context columns but position).
+        keys: Arrow table: query_id, doc_id, then what distinguishes the lists of a query (page_id,
+            if there is one, and the context columns except position).
         by: what the documents of a list are ordered by.
-        value: (rows,) float64, the position or score; NaN where it is none.
-        written: (rows,) the same as the source has it, for messages.
-        problems: what is known to be wrong with them.
-        notes: what a user must be told about how they were read.
+        value: (rows,) float64, the position or score; NaN where it is not a number.
+        written: (rows,) the same as it stands in the source, for messages.
+        problems: what is known to be wrong with the rows.
+        notes: what a user must know about how they were read.
     """
 
     source: str
@@ -54,7 +54,7 @@ def table_rows(source: Any, options: LogOptions, score: str | None = None) -> Ra
     Args:
         source: the table.
         options: how the model's log was read.
-        score: the column that documents are ordered by; as the names tell where it is None.
+        score: the column that documents are ordered by; found by its name if None.
     """
     with unchanged(source):
         return _rows(source, options, score)
@@ -73,7 +73,7 @@ def _rows(source: Any, options: LogOptions, score: str | None) -> RankingRows:
     if problems:
         raise InputError.of(opened.name, problems)
     chosen = {name: table[own] for name, own in {**columns.found, **lists}.items()}
-    # names that no column of a ranking can have
+    # these names are not those of any column of a ranking
     order = {"?written": table[found[by]], "?value": number(table[found[by]]).cast("float64")}
     with stoppable(table), engine_errors(opened.name):
         rows = table.select(**chosen, **order).to_pyarrow()
@@ -93,7 +93,7 @@ def _rows(source: Any, options: LogOptions, score: str | None) -> RankingRows:
 def settle(
     keys: pa.Table, columns: LogColumns, options: LogOptions, *, text: bool
 ) -> tuple[pa.Table, tuple[Problem, ...]]:
-    """The keys in the types in which the log's are kept, or as they are with what is wrong."""
+    """The keys in the types that the log's have; if that fails, unchanged, with the problems."""
     try:
         return settle_types(keys, columns, options, text=text), ()
     except InputError as error:
@@ -107,34 +107,37 @@ def context_problems(context: Sequence[str], names: Sequence[str]) -> Iterator[P
             yield Problem(
                 f"context column '{name}' is not in the ranking{did_you_mean(name, names)}",
                 remedy=f"The columns are {', '.join(names)}; the model needs {', '.join(context)}.",
+                code="missing-column",
             )
 
 
 def _find(
     names: Sequence[str], context: Sequence[str], source: str, score: str | None
 ) -> tuple[dict[str, str], Literal["position", "score"]]:
-    """The source's own name of each canonical column, and whether positions or scores order."""
+    """The source's name of each canonical column, and whether positions or scores decide."""
     problems = list(context_problems(context, names))
-    # a column named as a context is that context, even if it could be something else
+    # a column named as a context is that context, even if its name is also an alias
     free = [name for name in names if name == "position" or name not in context]
     matches = {c: [n for n in free if n.lower() in known] for c, known in KNOWN.items()}
     if score is not None:
         if score not in names:
             missing = f"no column '{score}' to order by{did_you_mean(score, names)}"
-            problems.append(Problem(missing, remedy=f"The columns are {', '.join(names)}."))
+            remedy = f"The columns are {', '.join(names)}."
+            problems.append(Problem(missing, remedy=remedy, code="unknown-column"))
         matches |= {"position": [], "score": [score]}
     has = f"The columns are {', '.join(names)}; use reset_index() if it is a DataFrame's index."
     by: Literal["position", "score"] = "position" if matches["position"] else "score"
     for canonical in (*IDS, "page_id", by):
         if len(matches[canonical]) > 1:
             could = f"{' and '.join(matches[canonical])} could each be {canonical}"
-            problems.append(Problem(could, remedy="Remove or rename all but one."))
+            remedy = "Remove or rename all but one."
+            problems.append(Problem(could, remedy=remedy, code="ambiguous-column"))
         elif not matches[canonical] and canonical != "page_id":
             wanted = ("position", "score") if canonical == by else (canonical,)
             known = [name for c in wanted for name in KNOWN[c]]
             near = next((hint for k in known if (hint := did_you_mean(k, names))), "")
             what = f"no column for {' or '.join(wanted)} (known names: {', '.join(known)}){near}"
-            problems.append(Problem(what, remedy=has))
+            problems.append(Problem(what, remedy=has, code="missing-column"))
     if problems:
         raise InputError.of(source, problems)
     found = {name: matches[name][0] for name in (*IDS, "page_id", by) if matches[name]}
@@ -142,70 +145,77 @@ def _find(
 
 
 def _order_problems(opened: Source, by: str, own: str) -> Iterator[Problem]:
-    """A column of positions or scores that only some files have, or that holds no numbers."""
+    """A column of positions or scores that only some files have, or that is not numeric."""
     kind = opened.table[own].type()
     if lacking := opened.partial.get(own):
-        remedy = "Add it to the files that lack it, or read those apart."
-        yield Problem(f"column {own} is missing from", lacking, "file", (), remedy)
+        remedy = "Add it to the files that lack it, or read those separately."
+        what = f"column {own} is missing from"
+        yield Problem(what, lacking, "file", (), remedy, code="partial-column")
     elif not (kind.is_numeric() or kind.is_boolean() or kind.is_string() or kind.is_json()):
-        yield Problem(f"{own} is of type {kind}, not a number", remedy=f"Give each row a {by}.")
+        what = f"{own} is of type {kind}, not a number"
+        yield Problem(what, remedy=f"Give each row a {by}.", code="invalid-type")
 
 
 LARGEST = 2**53
-"""Whole numbers below are exact in float64."""
+"""Integers below this are exact in float64."""
 
 
 def missing_keys(rows: RankingRows) -> Iterator[Problem]:
-    """Rows without an id, or without what tells lists apart."""
+    """Rows without an id, or without a value of what distinguishes lists."""
     for name in rows.keys.column_names:
         if count := rows.keys[name].null_count:
-            at = int(np.argmin(rows.keys[name].is_valid().to_numpy()))
-            yield Problem(f"{name} is missing", count, "row", [f"row {at + 1}"], "Fill or drop it.")
+            first = [f"row {int(np.argmin(rows.keys[name].is_valid().to_numpy())) + 1}"]
+            what, remedy = f"{name} is missing", "Fill or drop it."
+            yield Problem(what, count, "row", first, remedy, code="missing-value")
 
 
 def bad_values(rows: RankingRows) -> Iterator[Problem]:
     """Positions that are not 1, 2, ..., and scores that cannot be sorted by."""
     if rows.by == "score":
-        bad = ~np.isfinite(rows.value)
-        yield from _shown(rows, bad, "score must be a finite number", "Fill or drop it.")
+        what, remedy = "score must be a finite number", "Fill or drop it."
+        yield from _bad_rows(rows, ~np.isfinite(rows.value), what, remedy, "score-not-finite")
         return
     whole = is_whole(rows.value)
-    remedy = "Number positions 1, 2, 3 ... within each list."
-    yield from _shown(rows, ~whole, "position must be a whole number", remedy)
-    remedy = "Positions begin at 1: if they count from 0, add 1 to each."
-    yield from _shown(rows, whole & (rows.value < 1), "position must be 1 or more", remedy)
+    what, remedy = "position must be a whole number", "Number positions 1, 2, 3 ... in each list."
+    yield from _bad_rows(rows, ~whole, what, remedy, "position-not-whole")
+    low = whole & (rows.value < 1)
+    what = "position must be 1 or more"
+    remedy = "Positions start at 1: if they count from 0, add 1 to each."
+    yield from _bad_rows(rows, low, what, remedy, "position-below-one")
 
 
 def is_whole(values: np.ndarray) -> np.ndarray:
-    """(values,) whether each is a whole number; NaN and infinity are none."""
+    """(values,) whether each is a whole number; NaN and infinity are not."""
     whole = np.abs(values) < LARGEST
     whole[whole] = values[whole] % 1 == 0
     return whole
 
 
-def _shown(rows: RankingRows, bad: np.ndarray, what: str, remedy: str) -> Iterator[Problem]:
+def _bad_rows(
+    rows: RankingRows, bad: np.ndarray, what: str, remedy: str, code: str
+) -> Iterator[Problem]:
     if count := int(bad.sum()):
         at = int(np.argmax(bad))
         key = rows.keys.slice(at, 1).to_pylist()[0]
         example = f"{_named(key)}: {rows.by} {rows.written[at]}"
-        yield Problem(what, count, "row", [example], remedy)
+        yield Problem(what, count, "row", [example], remedy, code=code)
 
 
 def _named(key: dict[str, object]) -> str:
-    """A list or a row of it, named by its ids: (query 12, doc 7)."""
+    """A list, or a row of it, by its ids: (query 12, doc 7)."""
     named = (f"{name.removesuffix('_id')} {value}" for name, value in key.items())
     return f"({', '.join(named)})"
 
 
 @dataclass(frozen=True, eq=False)
 class ListFlaws:
-    """What is wrong with lists, worked out only once it is known that something is.
+    """What is wrong with lists, computed only when something is known to be wrong.
 
     Attributes:
         frame: the rows that have all ids: number of the list, of the document, and the value.
         lists: ids of each list, by its number.
         docs: ids of the documents, by their number.
-        gaps: whether no row is left out, so that gaps in a list are its own.
+        gaps: whether no row was left out, so that gaps in a list are in the source.
     """
 
     frame: pd.DataFrame
@@ -214,14 +224,16 @@ class ListFlaws:
     gaps: bool
 
     def repeated_documents(self, twice: np.ndarray) -> list[Problem]:
-        """Documents that stand in one list more than once."""
+        """Documents that occur in one list more than once."""
         again = self.frame[twice].drop_duplicates(["page", "doc"]).sort_values(["page", "doc"])
         if again.empty:
             return []
         page, doc = again[["page", "doc"]].to_numpy()[0]
         place = _named({**self._list(page), "doc_id": self._doc(doc)})
-        remedy = "Keep one of each; if a query has several lists, tell them apart by page_id."
-        return [Problem("a document twice in one list", len(again), "document", [place], remedy)]
+        what = "a document twice in one list"
+        remedy = "Keep one of each; if a query has several lists, distinguish them by page_id."
+        count = len(again)
+        return [Problem(what, count, "document", [place], remedy, code="repeated-document")]
 
     def shared_positions(self) -> list[Problem]:
         """Positions of a list that several documents share."""
@@ -234,18 +246,20 @@ class ListFlaws:
         both = [self._doc(int(doc)) for doc in shared["doc"].to_numpy()[:2]]
         place = _named({**self._list(int(page)), "position": f"{value:g}"})
         remedy = (
-            "Give each document a position of its own, or a score in place of positions; if a "
-            "query has several lists, tell them apart by page_id."
+            "Give each document its own position, or a score instead of positions; if a query has "
+            "several lists, distinguish them by page_id."
         )
-        what = "two documents at one position of a list"
+        what, example = "two documents at one position of a list", f"docs {both[0]} and {both[1]}"
         return [
-            Problem(what, count, "position", [f"{place}: docs {both[0]} and {both[1]}"], remedy)
+            Problem(
+                what, count, "position", [f"{place}: {example}"], remedy, code="shared-position"
+            )
         ]
 
     def gaps_in_lists(self) -> list[Problem]:
-        """Lists whose positions leave numbers out."""
+        """Lists whose positions skip numbers."""
         page, position = self.frame["page"], self.frame["value"]
-        # a position that is none is told apart, and leaves a gap
+        # an invalid position is reported by itself, and leaves a gap
         whole = ~page.isin(page[~is_whole(position.to_numpy()) | (position < 1)])
         places = self.frame[whole].drop_duplicates(["page", "value"]).groupby("page")["value"]
         lacking = places.max() > places.size()
@@ -255,12 +269,12 @@ class ListFlaws:
         there = np.sort(places.get_group(first_list).to_numpy())
         first = int(np.argmax(there != np.arange(1, len(there) + 1))) + 1
         remedy = (
-            "Number positions 1, 2, 3 ... within each list, or give a score column in place of "
+            "Number positions 1, 2, 3 ... in each list, or give a score column in place of "
             "positions."
         )
         example = f"{_named(self._list(first_list))}: no position {first}"
-        what = "positions of a list must have no gaps"
-        return [Problem(what, int(lacking.sum()), "list", [example], remedy)]
+        what, count = "positions of a list must have no gaps", int(lacking.sum())
+        return [Problem(what, count, "list", [example], remedy, code="position-gap")]
 
     def _list(self, page: int) -> dict[str, object]:
         return self.lists.slice(int(page), 1).to_pylist()[0]
@@ -271,7 +285,7 @@ class ListFlaws:
 
 @dataclass(frozen=True, eq=False)
 class Order:
-    """Rows put in the order of lists and positions.
+    """Rows in the order of lists and positions.
 
     Attributes:
         row: (slots,) row of the source that fills each slot.
@@ -287,13 +301,14 @@ class Order:
 
 
 def order_rows(rows: RankingRows) -> Order:
-    """Put the rows in order; all that is wrong with them is told at once.
+    """Put the rows in order; everything that is wrong with them is reported together.
 
-    Lists are ordered by query, then by what tells the lists of a query apart, so that the order of
-    the source's rows does not matter.
+    Lists are ordered by query, then by what distinguishes the lists of a query, so that the order
+    of the source's rows does not matter.
     """
     if not len(rows.value):
-        raise InputError.of(rows.source, [*rows.problems, Problem("the ranking is empty")])
+        empty = Problem("the ranking is empty", code="empty-ranking")
+        raise InputError.of(rows.source, [*rows.problems, empty])
     problems = [*rows.problems, *missing_keys(rows), *bad_values(rows)]
     complete = np.ones(len(rows.value), bool)
     for column in rows.keys.columns:
@@ -308,10 +323,10 @@ def order_rows(rows: RankingRows) -> Order:
     unnumbered = rows.by == "position" and not (problems or is_numbered(page, value))
     if problems or unnumbered or twice.any():
         frame = pd.DataFrame({"page": page, "doc": doc_code, "value": value})
-        told = ListFlaws(frame, lists, docs, gaps=bool(complete.all()) and not rows.problems)
-        problems += told.repeated_documents(twice)
+        flaws = ListFlaws(frame, lists, docs, gaps=bool(complete.all()) and not rows.problems)
+        problems += flaws.repeated_documents(twice)
         if rows.by == "position":
-            problems += [*told.shared_positions(), *told.gaps_in_lists()]
+            problems += [*flaws.shared_positions(), *flaws.gaps_in_lists()]
         raise InputError.of(rows.source, problems)
 
     length = np.bincount(page)

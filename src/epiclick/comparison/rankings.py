@@ -1,4 +1,4 @@
-"""Rankings to be compared: tables, TREC run files, or functions that score."""
+"""Rankings to compare: tables, TREC run files, or functions that score items."""
 
 import gzip
 from collections.abc import Callable, Sequence
@@ -32,23 +32,24 @@ from epiclick.errors import InputError, Problem
 def scored_rows(
     function: Callable[[pd.DataFrame], Any], features: FeatureTable | None, options: LogOptions
 ) -> RankingRows:
-    """Rows of the features with the function's score of each.
+    """Rows of the features with the function's score for each.
 
-    The function gets a DataFrame with query_id, doc_id and a column for each feature.
+    The function gets a DataFrame with query_id, doc_id and a column per feature.
     """
     name = f"the function {getattr(function, '__name__', type(function).__name__)}"
     problems = []
     if features is None:
+        what = "a function scores features, but none are given"
         remedy = "Give features, or a table of query_id, doc_id and position."
-        problems.append(Problem("a function scores features, but none are given", remedy=remedy))
+        problems.append(Problem(what, remedy=remedy, code="missing-features"))
     if others := [column for column in options.context if column != "position"]:
-        what = f"a function gives one list a query, which has no {' and no '.join(others)}"
+        what = f"a function gives one list per query, which has no {' and no '.join(others)}"
         remedy = f"Give a table of query_id, doc_id, {', '.join(options.context)}."
-        problems.append(Problem(what, remedy=remedy))
+        problems.append(Problem(what, remedy=remedy, code="function-without-contexts"))
     if problems or features is None:
         raise InputError.of(name, problems)
     keys = features.keys.select(["query_id", "doc_id"])
-    # the user's own copy: a function that writes to its frame must not change the features
+    # a copy for the user: a function that writes to its frame must not change the features
     values = features.rows(np.arange(len(features)))
     frame = pd.DataFrame(values, columns=list(features.names), copy=False)
     for at, column in enumerate(keys.column_names):
@@ -69,16 +70,17 @@ def _scores(answer: Any, index: pd.Index, name: str) -> np.ndarray:
     """What a function returned as (rows,) float64."""
     remedy = "Return one number for each row of the frame, in its order."
     if isinstance(answer, pd.Series) and not answer.index.equals(index):
-        what = "the Series returned has another index than the frame, so its order is not the rows'"
-        raise InputError.of(name, [Problem(what, remedy=remedy)])
+        what = "the index of the returned Series differs from the frame's, so their order may too"
+        raise InputError.of(name, [Problem(what, remedy=remedy, code="scores-misaligned")])
     try:
         score = np.asarray(answer, np.float64)
     except (TypeError, ValueError) as error:
-        what = f"what the function returned are not numbers ({error})"
-        raise InputError.of(name, [Problem(what, remedy=remedy)]) from error
+        what = f"the function did not return numbers ({error})"
+        problem = Problem(what, remedy=remedy, code="scores-not-numbers")
+        raise InputError.of(name, [problem]) from error
     if score.shape != index.shape:
         what = f"the function returned shape {score.shape} for {len(index):,} rows"
-        raise InputError.of(name, [Problem(what, remedy=remedy)])
+        raise InputError.of(name, [Problem(what, remedy=remedy, code="scores-wrong-shape")])
     return score
 
 
@@ -88,7 +90,7 @@ DECIMAL = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 
 
 def is_run(source: Any) -> bool:
-    """Whether a source is a TREC run file, by its name; .txt may be anything, so by its columns."""
+    """Whether a source is a TREC run file: by its name, or the number of columns if it is .txt."""
     if not isinstance(source, str | Path):
         return False
     path = Path(source)
@@ -103,7 +105,7 @@ def run_rows(source: str | Path, options: LogOptions) -> RankingRows:
     """Rows of a TREC run: by rank where ranks number each query's documents, else by score."""
     path = Path(source)
     if not path.is_file():
-        raise InputError(f"no file at {path}{did_you_mean_path(Path(path))}.")
+        raise InputError(f"no file at {path}{did_you_mean_path(path)}.", code="file-missing")
     flaw = damage(path, "TREC run")
     if problems := [*([flaw] if flaw else []), *context_problems(options.context, FIELDS)]:
         raise InputError.of(str(path), problems)
@@ -112,7 +114,7 @@ def run_rows(source: str | Path, options: LogOptions) -> RankingRows:
     keys = pa.table({name: pa.chunked_array([fields[name]]) for name in names})
     rank = fields["rank"].cast(pa.int64()).to_numpy()
     score = fields["score"].cast(pa.float64()).to_numpy()
-    # the ranks left of a file with bad lines have gaps, which are not what is wrong with it
+    # without its bad lines a file has gaps in its ranks, which are not what is wrong with it
     by_rank, notes = (None, []) if problems else _positions(keys, rank, score)
     keys, unsettled = settle(keys, LogColumns(names, {}, counted=False), options, text=True)
     return RankingRows(
@@ -127,7 +129,7 @@ def run_rows(source: str | Path, options: LogOptions) -> RankingRows:
 
 
 def _fields(path: Path) -> tuple[dict[str, pa.Array], list[Problem]]:
-    """The well-formed lines as (lines,) columns of text, and a word on the others."""
+    """The well-formed lines as (lines,) columns of text, and the problems of the others."""
     with gzip.open(path) if is_zipped(path) else path.open("rb") as file:
         text = file.read().removeprefix(b"\xef\xbb\xbf")
     lines = pc.ascii_trim_whitespace(_lines(text))
@@ -138,8 +140,8 @@ def _fields(path: Path) -> tuple[dict[str, pa.Array], list[Problem]]:
     values = pc.list_flatten(words if six.all() else words.filter(pa.array(six)))
     at = np.arange(0, len(values), len(FIELDS))
     fields = {name: values.take(at + i) for i, name in enumerate(FIELDS)}
-    whole_rank = _holds(fields["rank"], pa.int64(), CANONICAL_INTEGER)
-    finite = _holds(fields["score"], pa.float64(), DECIMAL)
+    whole_rank = _is_number(fields["rank"], pa.int64(), CANONICAL_INTEGER)
+    finite = _is_number(fields["score"], pa.float64(), DECIMAL)
     number = np.flatnonzero(six) + 1
 
     def named(column: str, good: np.ndarray) -> list[str]:
@@ -150,12 +152,21 @@ def _fields(path: Path) -> tuple[dict[str, pa.Array], list[Problem]]:
 
     other = np.flatnonzero(~six & ~blank)
     short = [f"line {i + 1}: {width[i]} column{'' if width[i] == 1 else 's'}" for i in other[:1]]
-    form = "A run has lines of: qid Q0 docid rank score tag."
     found = [
-        Problem("lines without the six columns of a TREC run", len(other), "line", short, form),
-        Problem("rank must be a whole number", _no(whole_rank), "line", named("rank", whole_rank)),
-        Problem("score must be a finite number", _no(finite), "line", named("score", finite)),
+        Problem(
+            "lines without the six columns of a TREC run",
+            len(other),
+            "line",
+            short,
+            "A run has lines of: qid Q0 docid rank score tag.",
+            code="malformed-line",
+        ),
     ]
+    for column, good, what, code in (
+        ("rank", whole_rank, "rank must be a whole number", "rank-not-whole"),
+        ("score", finite, "score must be a finite number", "score-not-finite"),
+    ):
+        found.append(Problem(what, int((~good).sum()), "line", named(column, good), code=code))
     if not (whole_rank & finite).all():
         good = pa.array(whole_rank & finite)
         fields = {name: column.filter(good) for name, column in fields.items()}
@@ -163,9 +174,9 @@ def _fields(path: Path) -> tuple[dict[str, pa.Array], list[Problem]]:
 
 
 def _lines(text: bytes) -> pa.Array:
-    """The lines of a text that is known to be UTF-8, each with its end; nothing is copied."""
+    """The lines of a text that is known to be UTF-8, with their line breaks; nothing is copied."""
     ends = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n")) + 1
-    # a last line of nothing is blank, and blank lines are passed over
+    # an empty last line is blank, and blank lines are skipped
     offsets = np.concatenate([[0], ends, [len(text)]])
     return pa.LargeStringArray.from_buffers(
         len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(text)
@@ -175,13 +186,13 @@ def _lines(text: bytes) -> pa.Array:
 def _positions(
     keys: pa.Table, rank: np.ndarray, score: np.ndarray
 ) -> tuple[np.ndarray | None, list[str]]:
-    """(rows,) position of each document, None if scores must order them; with what to tell."""
+    """(rows,) position of each document, None if scores must decide the order; and notes."""
     queries, page = distinct({"query_id": keys["query_id"].combine_chunks()})
     total, notes = f"{len(queries):,} queries", []
     position = rank
     if len(rank) and is_numbered(page, rank + 1):
         position = rank + 1
-        notes.append("ranks begin at 0 in all queries, so 1 was added to each")
+        notes.append("ranks start at 0 in all queries, so 1 was added to each")
     if not is_numbered(page, position):
         wrong = (
             "ranks do not number the documents of each query 1, 2, 3 ...; as trec_eval does, "
@@ -193,40 +204,36 @@ def _positions(
     if rises.any():
         differing = len(np.unique(page[order][1:][rises]))
         notes.append(
-            f"in {differing:,} of {total} the order by score is another one than by rank; "
-            "the rank was taken"
+            f"in {differing:,} of {total} the order by score differs from that by rank; "
+            "the rank was used"
         )
     return position, notes
 
 
-def _holds(column: pa.Array, kind: pa.DataType, pattern: str) -> np.ndarray:
+def _is_number(column: pa.Array, kind: pa.DataType, pattern: str) -> np.ndarray:
     """(lines,) whether the text is a finite number of a kind."""
     try:
-        # almost always all of it is, and then no pattern need be tried
+        # nearly always all values are numbers, and no pattern has to be matched
         return np.isfinite(column.cast(kind).to_numpy())
     except pa.ArrowInvalid:
         good = np.array(pc.match_substring_regex(column, pattern).to_numpy(zero_copy_only=False))
-        # 1e999 is written like a number, but is none that can be sorted by
+        # 1e999 is written like a number, but overflows
         good[good] = np.isfinite(column.filter(pa.array(good)).cast(kind).to_numpy())
         return good
 
 
-def _no(mask: np.ndarray) -> int:
-    return int((~mask).sum())
-
-
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Which item a ranker puts where, one row a slot, ordered by list, then position.
+    """Which item a ranker shows where: one row per slot, ordered by list, then position.
 
     Attributes:
         name: of the ranker.
         query_id: (slots,) query of each slot's list.
         doc_id: (slots,) the item.
         page: (slots,) int64, number of the list (0, 1, ...) each slot belongs to; a query may have
-            several lists, told apart by page_id or by context columns such as a device.
-        contexts: (slots rows) the context columns in the order asked for, `position` among them.
-        notes: what a user must be told: ties broken, deeper positions cut, ...
+            several lists, distinguished by page_id or by context columns such as a device.
+        contexts: (slots rows) the context columns in the order given, `position` among them.
+        notes: what a user must know: ties broken, deeper positions cut, ...
     """
 
     name: str
@@ -245,11 +252,6 @@ class Ranking:
         """Number of lists."""
         return int(self.page[-1]) + 1 if len(self) else 0
 
-    @property
-    def list_query(self) -> pa.Array:
-        """(lists,) query of each list."""
-        return self.query_id.take(pa.array(np.flatnonzero(np.diff(self.page, prepend=-1))))
-
 
 def read_ranking(
     source: Any,
@@ -265,22 +267,23 @@ def read_ranking(
     Args:
         source: a Parquet, CSV or JSON-lines file, a pandas DataFrame, an Arrow or Ibis table with
             `query_id`, `doc_id`, `position` (or, without it, `score`: the highest comes first),
-            the context columns, and `page_id` where a query has several lists; two of these, the
-            table and the name of its column of scores; a TREC run file; or a function that gives
+            the context columns, and `page_id` where a query has several lists; a tuple of such a
+            table and the name of its column of scores; a TREC run file; or a function that returns
             one score for each row of a DataFrame of features.
-        name: of the ranker, for messages and answers.
+        name: of the ranker, for messages and results.
         context: the model's context columns, `position` among them.
-        ids: `auto` keeps ids as they come (text files: integers where all are); or force a type.
-        depth: the last position kept; all by default.
+        ids: `auto` keeps ids as they are (text files: integers where all are); or force a type.
+        depth: the last position kept; default all.
         features: what a function scores; other sources need none.
     """
     if "position" not in context:
         raise InputError(
-            f"context {', '.join(context)}: a ranking can be compared only by a model whose "
-            "contexts have the position"
+            f"context {', '.join(context)}: rankings can only be compared by a model whose "
+            "contexts include the position",
+            code="context-without-position",
         )
     if depth is not None and depth < 1:
-        raise InputError(f"depth must be 1 or more, not {depth}")
+        raise InputError(f"depth must be 1 or more, not {depth}", code="depth-out-of-range")
     options = LogOptions(context=tuple(context), ids=ids or "auto")
     try:
         rows = _rows(source, features, options)
@@ -302,7 +305,7 @@ def read_ranking(
 
 
 def _rows(source: Any, features: FeatureTable | None, options: LogOptions) -> RankingRows:
-    """The rows of whatever holds a ranking."""
+    """The rows of a ranking, whatever its source."""
     if isinstance(source, tuple):
         table, score = source
         return table_rows(table, options, score)
@@ -314,14 +317,14 @@ def _rows(source: Any, features: FeatureTable | None, options: LogOptions) -> Ra
 
 
 def _notes(order: Order, depth: int | None) -> list[str]:
-    """A word on ties among the slots that are kept, and on slots that are not."""
+    """Notes on ties among the slots that are kept, and on slots that are cut."""
     slots = len(order.position)
     kept = np.ones(slots, bool) if depth is None else order.position <= depth
     notes = []
     if tied := int(order.tied[kept].sum()):
         notes.append(
-            f"{tied:,} of {int(kept.sum()):,} slots hold a document whose score another one of its "
-            "list shares; such ties were broken by doc_id"
+            f"{tied:,} of {int(kept.sum()):,} slots show a document whose score ties with another "
+            "in its list; ties were broken by doc_id"
         )
     if cut := slots - int(kept.sum()):
         notes.append(f"{cut:,} of {slots:,} slots are deeper than position {depth} and were cut")

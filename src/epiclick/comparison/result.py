@@ -27,17 +27,18 @@ class Comparison:
 
     Attributes:
         names: of the rankers, as given.
-        measures: what values are; the first is what the verdict is about.
-        values: samples of them, common to all rankers, so that differences keep what they share.
-        level: probability that intervals hold.
-        queries: how many queries were compared.
-        seen: share of each ranker's slots with items judged by their own clicks, (rankers,).
-        unknown: share with items of which nothing is known, (rankers,).
+        measures: how rankers are valued; the first decides the verdict.
+        values: samples of the values, common to all rankers, so that shared uncertainty cancels in
+            differences.
+        level: probability of the intervals.
+        queries: number of queries compared.
+        seen: (rankers,) share of slots whose items' relevance is estimated from their own clicks.
+        unknown: (rankers,) share of slots with items about which nothing is known.
         pages: of the log, where one was given.
-        backtest: the model's clicks a page against those observed, in words; None if not done.
+        backtest: predicted and observed clicks per page, as text; None if not done.
         notes: what was left out or assumed.
         backtest_grade: "inside", "just outside" or "far outside"; None if unknown.
-        model_checks: of the fit, those that failed and bear on rankers.
+        model_checks: of the fit, those that failed and matter for rankers.
     """
 
     names: tuple[str, ...]
@@ -65,10 +66,10 @@ class Comparison:
 
     @property
     def rankers(self) -> pd.DataFrame:
-        """Of each ranker: value, low, high, prob_best, expected_loss, and the same of others.
+        """Of each ranker: value, low, high, prob_best, expected_loss, and the other measures.
 
-        `expected_loss` is what choosing this ranker is expected to cost, were the best one known.
-        `seen` and `unknown` are shares of its slots, those with `_share` of its variance.
+        `expected_loss` is the expected difference between the best ranker and this one. `seen` and
+        `unknown` are shares of its slots, columns ending in `_share` are shares of its variance.
         """
         clicks = self.values.samples[0]
         best = clicks.max(axis=0)
@@ -90,7 +91,7 @@ class Comparison:
 
     @property
     def differences(self) -> pd.DataFrame:
-        """Every two rankers: the one named first against the other."""
+        """Every pair of rankers: the one named first against the other."""
         pairs = [
             self.difference(one, other)
             for i, one in enumerate(self.names)
@@ -110,7 +111,8 @@ class Comparison:
     def spread(self, name: str, against: str | None = None, measure: str = "clicks") -> Spread:
         """Where the variance of a ranker's value, or of a difference, comes from.
 
-        Of what parameters add, position bias has what it explains while relevance stays put.
+        Of the variance between draws of the parameters, position bias gets the share that it
+        explains with relevance at its mean.
         """
         m, contrast = _index(self.measures, measure, "measure"), np.zeros(len(self.names))
         contrast[_index(self.names, name, "ranker")] = 1
@@ -132,28 +134,28 @@ class Comparison:
 
     @property
     def best(self) -> str:
-        """The ranker of the highest expected value."""
+        """The ranker with the highest expected value."""
         return self.names[int(self.values.samples[0].mean(axis=1).argmax())]
 
     @property
     def is_uncertain(self) -> bool:
-        """Whether the model knows any uncertainty; a pointwise one without members does not."""
+        """Whether the model has any uncertainty; a pointwise one without members does not."""
         return bool(np.ptp(self.values.samples[0], axis=1).any())
 
     @property
     def has_log(self) -> bool:
-        """Whether items could be judged by their own clicks, in a log or in the model's own."""
+        """Whether there were clicks to estimate relevance from, in a log or kept by the model."""
         return self.pages is not None or bool(self.seen.any())
 
     @property
     def checks_failed(self) -> tuple[Check, ...]:
-        """Checks that speak against the verdict."""
+        """Failed checks, which argue against acting on the verdict."""
         return tuple(check for check in self.checks() if check.state == "failed")
 
     def checks(self, names: Sequence[str] | None = None) -> tuple[Check, ...]:
         """Checks that did not pass: of the model, its backtest, and of what these rankers show.
 
-        Rankers are the two that the verdict is about, by default.
+        By default, of the two rankers that the verdict compares.
         """
         shown = {name: self.seen[_index(self.names, name, "ranker")] for name in names or self._two}
         found = [*backtest_check(self.backtest_grade, self.backtest)]
@@ -163,62 +165,64 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """Which ranker to take, how sure that is, and what speaks for or against believing it."""
+        """Which ranker to choose, with what probability, and which checks argue against it."""
         return self.verdict_at(SURE)
 
     def verdict_at(self, sure: float, more: Sequence[Check] = ()) -> str:
-        """The verdict, given from another probability of being better on.
+        """The verdict, with another probability required to prefer a ranker.
 
         Args:
-            sure: the probability.
-            more: checks that did not pass beside those of the comparison.
+            sure: the least probability of being better.
+            more: further checks that did not pass.
         """
         order, checks = self._order, (*self.checks(), *more)
-        said = [self._shown(order[0])]
+        sentences = [self._value_sentence(order[0])]
         if len(order) > 1:
-            said = [self.difference(order[0], order[1]).words(self.pages, sure, checks)]
+            sentences = [self.difference(order[0], order[1]).verdict(self.pages, sure, checks)]
         if len(order) > 2 and self.is_uncertain:
             prob_best = chance(self.rankers.set_index("name").loc[order[0], "prob_best"])
-            said.append(f"Best of all {len(order)} with probability {prob_best}: {order[0]}.")
-        said += self._unseen()
+            sentences.append(
+                f"{order[0]} is the best of all {len(order)} with probability {prob_best}."
+            )
+        sentences += self._unseen()
         tested = ["Not backtested." if self.backtest is None else f"Backtest: {self.backtest}."]
         for check in checks:
             remedy = check.remedy.replace("`", "")
             if check.name == "backtest" and self.backtest is not None:
                 tested.append(remedy)
             elif check.name == "unseen":
-                said.append(remedy)  # what was found has just been said
+                sentences.append(remedy)  # its finding is among the sentences already
             else:
-                said += [check.words(named=check.title in said[0]), remedy]
-        return " ".join(filter(None, [*said, *tested]))
+                sentences += [check.sentence(titled=check.title in sentences[0]), remedy]
+        return " ".join(filter(None, [*sentences, *tested]))
 
     def _unseen(self) -> list[str]:
-        """A warning where most of what rankers show is not judged by its own clicks."""
+        """A warning where most items that rankers show have no clicks of their own."""
         if not self.has_log:
-            return ["No log was given: the relevance of all items is the network's guess."]
+            return ["No log was given: the relevance of all items is predicted without clicks."]
         return [check.found for check in unseen_check(self.names, self.seen.tolist())]
 
     @property
     def _order(self) -> list[str]:
-        """The rankers, the highest expected value first."""
+        """The rankers, highest expected value first."""
         return [self.names[i] for i in np.argsort(-self.values.samples[0].mean(axis=1))]
 
     @property
     def _two(self) -> list[str]:
-        """The rankers that the verdict is about."""
+        """The rankers that the verdict compares."""
         return self._order[:2]
 
-    def _shown(self, name: str) -> str:
+    def _value_sentence(self, name: str) -> str:
         row = self.rankers.set_index("name").loc[name]
         value, low, high = (f"{row[column]:.3f}" for column in ("value", "low", "high"))
-        return f"{name} is worth {value} clicks a page ({low} to {high})."
+        return f"{name} is worth {value} clicks per page ({low} to {high})."
 
     def _ends(self, drawn: np.ndarray) -> np.ndarray:
         """Ends of central intervals, (2, rankers)."""
         return np.quantile(drawn, [(1 - self.level) / 2, (1 + self.level) / 2], axis=1)
 
     def to_dict(self) -> Mapping[str, Any]:
-        """All but the samples, as plain values."""
+        """Everything except the samples, as a record for JSON."""
         return {
             "rankers": self.rankers.to_dict("records"),
             "differences": self.differences.to_dict("records"),
@@ -236,5 +240,7 @@ class Comparison:
 def _index(names: Sequence[str], name: str, kind: str) -> int:
     """Number of a ranker or measure."""
     if name not in names:
-        raise InputError(f"there is no {kind} '{name}'; there are {', '.join(names)}")
+        raise InputError(
+            f"there is no {kind} '{name}'; there are {', '.join(names)}", code=f"unknown-{kind}"
+        )
     return names.index(name)

@@ -1,4 +1,4 @@
-"""What is known of the items rankers show: from their own clicks, their features, or neither."""
+"""What is known about the items rankers show: from their clicks, their features, or neither."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,22 +21,22 @@ from epiclick.relevance.heads import exposure
 CHUNK = 1024  # items at once
 
 POPULATION = 2_048
-"""Rows of features that an item without any is taken to be like."""
+"""Rows of features drawn to stand for an item without features."""
 
 Moments = tuple[np.ndarray, np.ndarray]
-"""Mean and variance of relevance by every draw, (draws, items) each."""
+"""Mean and variance of relevance under every draw, (draws, items) each."""
 
 
 @dataclass(frozen=True, eq=False)
 class Items:
-    """The distinct items of some slots: those with clicks first, then features, then the others.
+    """The distinct items of some slots, ordered by what is known about them.
 
     Attributes:
-        counts: the pairs with clicks, in their order; None if there are none.
-        features: where the features are.
-        rows: of the features of the items that come next.
-        kept: of items of the training log that a model without features knows, which come next.
-        unknown: number of items of which nothing is known, which come last.
+        counts: the pairs in the log, which come first; None if there are none.
+        features: table of features.
+        rows: of `features`, for items known by their features only, which come after `kept`.
+        kept: rows of the items that a model without features keeps from its log.
+        unknown: number of items about which nothing is known, which come last.
         index: (slots,) item of each slot.
     """
 
@@ -49,7 +49,7 @@ class Items:
 
     @property
     def seen(self) -> int:
-        """How many are judged by their own clicks."""
+        """Number of items whose relevance is estimated from their own clicks."""
         return (0 if self.counts is None else len(self.counts)) + len(self.kept)
 
     def __len__(self) -> int:
@@ -58,12 +58,12 @@ class Items:
 
     @property
     def was_seen(self) -> np.ndarray:
-        """(items,) whether an item is judged by its own clicks."""
+        """(items,) whether relevance is estimated from an item's own clicks."""
         return np.arange(len(self)) < self.seen
 
     @property
     def is_unknown(self) -> np.ndarray:
-        """(items,) whether nothing is known of an item."""
+        """(items,) whether nothing is known about an item."""
         return np.arange(len(self)) >= len(self) - self.unknown
 
 
@@ -74,14 +74,17 @@ def items_of(
     features: FeatureTable | None,
     counts: ClickCounts | None,
 ) -> Items:
-    """The distinct items of slots, found in the log and among the features."""
+    """The distinct items of slots, looked up in the log and in the features."""
     table, slot = distinct({"query_id": query_id, "doc_id": doc_id})
     keys = {name: table[name] for name in ("query_id", "doc_id")}
     none = np.full(len(table), -1)
     pair, row, kept = none, none, none
     if fitted.features is not None:
         if features is None:
-            raise InputError("the model was trained with features; give those of the items")
+            raise InputError(
+                "the model was trained with features; give those of the items",
+                code="missing-features",
+            )
         row = features.locate(*(table[name].combine_chunks() for name in keys))
         if counts is not None and counts.features is None:
             counts = counts.with_features(features, missing="drop")
@@ -109,23 +112,23 @@ def items_of(
 def moments_of(
     fitted: FittedModel, items: Items, draws: Sequence[Parameters], rng: np.random.Generator
 ) -> Iterator[Moments]:
-    """Moments of all items by every draw of the parameters, some items after the others."""
-    ways: list[Iterator[Moments]] = []
+    """Moments of all items under every draw of the parameters, in chunks of items."""
+    parts: list[Iterator[Moments]] = []
     if items.counts is not None and not fitted.relevance_head.learns_from_clicks:
         assert items.counts.features is not None
         assert items.counts.feature_row is not None
         rows = items.counts.feature_row
-        ways.append(_of_rows(fitted, items.counts.features, rows, draws))
+        parts.append(_of_rows(fitted, items.counts.features, rows, draws))
     elif items.counts is not None:
-        ways.append(moments_by_draw(fitted, items.counts, draws))
+        parts.append(moments_by_draw(fitted, items.counts, draws))
     if len(items.kept):
-        ways.append(_of_kept(fitted, items.kept, len(draws)))
+        parts.append(_of_kept(fitted, items.kept, len(draws)))
     if len(items.rows):
         assert items.features is not None
-        ways.append(_of_rows(fitted, items.features, items.rows, draws))
+        parts.append(_of_rows(fitted, items.features, items.rows, draws))
     if items.unknown:
-        ways.append(_of_population(fitted, items, draws, rng))
-    return chain.from_iterable(ways)
+        parts.append(_of_population(fitted, items, draws, rng))
+    return chain.from_iterable(parts)
 
 
 def _of_rows(
@@ -140,7 +143,7 @@ def _of_rows(
 
 
 def _of_kept(fitted: FittedModel, kept: np.ndarray, draws: int) -> Iterator[Moments]:
-    """Moments of items that the model itself remembers, which all draws share."""
+    """Moments of items that the model keeps, the same under all draws."""
     assert fitted.items is not None
     for start in range(0, len(kept), CHUNK):
         part = kept[start : start + CHUNK]
@@ -150,9 +153,9 @@ def _of_kept(fitted: FittedModel, kept: np.ndarray, draws: int) -> Iterator[Mome
 def _of_population(
     fitted: FittedModel, items: Items, draws: Sequence[Parameters], rng: np.random.Generator
 ) -> Iterator[Moments]:
-    """Moments of items of which nothing is known: one drawn from all that have features.
+    """Moments of items about which nothing is known: those of a random item with features.
 
-    A model without features says the same of all items that were never shown.
+    A model without features has one distribution for all items that were never shown.
     """
     networks = networks_of(draws)
     if items.features is not None and fitted.features is not None:
@@ -162,14 +165,14 @@ def _of_population(
         never_shown = exposure(np.zeros((1, len(given_of(fitted)[0]))))
         alpha, beta = relevance_by(fitted, networks, never_shown)
     means, variances = _moments(fitted, alpha, beta, len(draws))
-    mean, variance = total_moments(means.T, variances.T)  # over the population, by draw
+    mean, variance = total_moments(means.T, variances.T)  # over the population, per draw
     for start in range(0, items.unknown, CHUNK):
         shape = (len(draws), min(CHUNK, items.unknown - start))
         yield np.broadcast_to(mean[:, None], shape), np.broadcast_to(variance[:, None], shape)
 
 
 def _moments(fitted: FittedModel, alpha: np.ndarray, beta: np.ndarray, draws: int) -> Moments:
-    """Moments by every draw, of Betas (networks, items) that may be the same for all draws."""
+    """Moments under every draw, of Betas (networks, items) that all draws may share."""
     mean, variance = fitted.relevance_head.moments(alpha, beta)
     shape = (draws, alpha.shape[1])
     return np.broadcast_to(mean, shape), np.broadcast_to(variance, shape)

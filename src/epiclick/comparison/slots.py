@@ -1,7 +1,7 @@
-r"""The slots of all rankers as arrays: whose, which item, in which context, of which weight.
+r"""The slots of all rankers as arrays: ranker, item, context and weight of each.
 
-With w the share of pages of a list, reach_k the share of them that displays slot k at all, and
-zeta the relevance of the item there,
+With w the share of pages that a list stands for, reach_k the share of those that display slot k,
+and zeta the relevance of the item there,
 
 .. math:: \text{clicks} = \sum_k w\, \text{reach}_k\, \theta_k\, \zeta_k, \quad
           \text{first} = \sum_{k = 1} w\, \text{reach}_k\, \theta_k\, \zeta_k, \quad
@@ -24,13 +24,13 @@ from epiclick.fitted.state import FittedModel, given_of
 
 @dataclass(frozen=True, eq=False)
 class Traffic:
-    """Pages of a log, by what lists are told apart by: the query, and contexts but the position.
+    """Pages of a log by kind of list: its query, and its contexts except the position.
 
-    Contexts are given ones: what was clicked above a slot decides neither pages nor reach.
+    Only given contexts matter: clicks above a slot change neither pages nor reach.
 
     Attributes:
-        keys: query_id and those contexts, a row for each kind of list.
-        pages: (kinds,) pages of each.
+        keys: query_id and contexts of each kind of list, a row each.
+        pages: (kinds,) pages of each kind.
         reach: (model's given contexts,) share of the pages of its kind that displayed each context.
     """
 
@@ -38,17 +38,12 @@ class Traffic:
     pages: np.ndarray
     reach: np.ndarray
 
-    @property
-    def total(self) -> float:
-        """Pages of the log."""
-        return float(self.pages.sum())
-
 
 def traffic_of(fitted: FittedModel, counts: ClickCounts) -> Traffic:
     """Traffic of a log.
 
-    A page shows one item at a position, so that a query has as many pages as displays at the
-    position that it displays most often.
+    A page shows one item per position, so a query has as many pages as displays at the position
+    that it displays most often.
     """
     counts = counts.by_given()
     index = given_contexts_of(fitted, counts.contexts)
@@ -75,7 +70,7 @@ def traffic_of(fitted: FittedModel, counts: ClickCounts) -> Traffic:
 
 
 def kinds_of(contexts: pa.Table) -> tuple[pa.Table, np.ndarray]:
-    """The distinct contexts but for their position, and which of these each context is of."""
+    """The distinct contexts without their position, and the number of each context's own."""
     others: Mapping[str, pa.Array] = {
         name: contexts[name].combine_chunks()
         for name in contexts.column_names
@@ -88,20 +83,19 @@ def kinds_of(contexts: pa.Table) -> tuple[pa.Table, np.ndarray]:
 
 @dataclass(frozen=True, eq=False)
 class Slots:
-    """All slots that are compared; (slots,) each unless told.
+    """All slots that are compared; (slots,) each unless noted.
 
     Attributes:
         ranker: number of the ranker.
-        page: number of the list; slots of a list follow each other from the top to the bottom.
+        page: number of the list; slots of a list are consecutive, from top to bottom.
         query_id: the query.
         doc_id: the item.
         given: index of the given context among the model's (`given_of`).
-        position: where it is.
+        position: of the slot.
         weight: share of the pages that the slot's list stands for; those of a ranker's lists add up
             to 1.
-        reach: share of those pages that display the slot at all.
-        lists: how many lists each ranker has, (rankers,).
-        queries: how many queries are compared.
+        reach: share of those pages that display the slot.
+        queries: number of queries compared.
         notes: what was left out or assumed.
     """
 
@@ -113,7 +107,6 @@ class Slots:
     position: np.ndarray
     weight: np.ndarray
     reach: np.ndarray
-    lists: np.ndarray
     queries: int
     notes: tuple[str, ...]
 
@@ -129,11 +122,11 @@ def slots_of(
     """Slots of the lists that all rankers have, weighted.
 
     Args:
-        fitted: the model, which knows the contexts.
-        rankings: one for each ranker.
-        traffic: of the log; without it all queries weigh the same and all slots are displayed.
-        uniform: let all queries weigh the same, whatever their traffic.
-        extrapolate: take positions deeper than the model's to be looked at as the deepest one is.
+        fitted: the model, which has the contexts.
+        rankings: one per ranker.
+        traffic: of the log; without it all queries are weighted equally and all slots displayed.
+        uniform: weight all queries equally, whatever their traffic.
+        extrapolate: give positions deeper than the model's the bias of its deepest one.
     """
     contexts, notes = _contexts(fitted, rankings, extrapolate=extrapolate)
     weights, kept = _list_weights(fitted, rankings, None if uniform else traffic)
@@ -151,8 +144,9 @@ def slots_of(
     given = np.concatenate([each[3] for each in parts])
     if not reach[given].any():
         raise InputError(
-            "the log displays none of the positions that the rankings fill, so that nothing they "
-            "show would be seen: is it the log of these pages?"
+            "the log displays none of the positions that the rankings fill, so nothing they show "
+            "would be seen: is it the log of these pages?",
+            code="positions-not-displayed",
         )
     query_id = pa.concat_arrays([r.query_id.take(pa.array(rows)) for _, r, rows, _, _ in parts])
     return Slots(
@@ -164,7 +158,6 @@ def slots_of(
         position=np.concatenate(position),
         weight=np.concatenate([each[4] for each in parts]),
         reach=reach[given],
-        lists=np.array([np.count_nonzero(weight) for weight in weights]),
         queries=len(query_id.unique()),
         notes=tuple(notes),
     )
@@ -190,7 +183,7 @@ def _contexts(
             index[deep] = locate_rows({name: last[name] for name in names}, known)
             notes.append(
                 f"'{ranking.name}': {deep.sum():,} slots are deeper than position {depth}, the "
-                "last that the model knows; they were taken to be looked at as often as it"
+                "last that the model knows; they are assumed to have its position bias"
             )
             deep = (index < 0) & deep
         rows = np.flatnonzero((index < 0) & ~deep)
@@ -202,8 +195,9 @@ def _contexts(
                     int(deep.sum()),
                     "slot",
                     [f"position {position[np.flatnonzero(deep)[0]]}"],
-                    f"Cut them with --depth {depth} (in Python: depth={depth}), or take them to be "
-                    "looked at as the last one is with --extrapolate (extrapolate=True).",
+                    f"Cut them with --depth {depth} (in Python: depth={depth}), or give them the "
+                    "bias of the last one with --extrapolate (extrapolate=True).",
+                    code="position-too-deep",
                 )
             )
         if len(rows):
@@ -215,6 +209,7 @@ def _contexts(
                     "slot",
                     [", ".join(f"{name} {value}" for name, value in first.items())],
                     "Fit the model to a log that has them, or leave these lists out.",
+                    code="unknown-context",
                 )
             )
         found.append(index)
@@ -237,8 +232,9 @@ def _list_weights(
     for kind in ("query", "doc"):
         if len({getattr(ranking, f"{kind}_id").type for ranking in rankings}) > 1:
             raise InputError(
-                f"{kind} ids differ by type between the rankings (1 is not '1'); read all of them "
-                "with ids='string' or ids='integer'"
+                f"{kind} ids differ in type between the rankings (1 is not '1'); read all of them "
+                "with ids='string' or ids='integer'",
+                code="id-types-differ",
             )
     names = [*others, "query_id"]
     all_keys = {name: pa.concat_arrays([table[name] for table in tables]) for name in names}
@@ -272,7 +268,8 @@ def _list_weights(
         raise InputError(
             "the rankings have no query in common"
             + (" that the log has" if traffic is not None and common.any() else "")
-            + ": do their ids agree, and those of the log?"
+            + ": do their ids match, and those of the log?",
+            code="no-common-query",
         )
     share /= share.sum()
     return [(share / np.maximum(n, 1))[own] for n, own in zip(lists, codes, strict=True)], notes
@@ -287,24 +284,17 @@ class Measure:
     """A way to value rankers.
 
     Attributes:
-        words: what one of it is.
-        weight: slots -> (slots,) factor of relevance, but for position bias.
+        weight: slots -> (slots,) factor of relevance, without position bias.
         biased: whether position bias is a factor, too.
     """
 
-    words: str
     weight: Callable[[Slots], np.ndarray]
     biased: bool
 
 
 MEASURES: Mapping[str, Measure] = {
-    "clicks": Measure("clicks a page", lambda s: s.weight * s.reach, biased=True),
-    "first": Measure(
-        "click rate of the first result",
-        lambda s: np.where(s.position == 1, s.weight * s.reach, 0.0),
-        biased=True,
-    ),
-    "gain": Measure(
-        "discounted relevance a page", lambda s: s.weight / np.log2(1 + s.position), biased=False
-    ),
+    "clicks": Measure(lambda s: s.weight * s.reach, biased=True),
+    "first": Measure(lambda s: np.where(s.position == 1, s.weight * s.reach, 0.0), biased=True),
+    "gain": Measure(lambda s: s.weight / np.log2(1 + s.position), biased=False),
 }
+"""Clicks per page, click rate of the first result, and discounted relevance per page."""

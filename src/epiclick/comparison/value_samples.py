@@ -1,13 +1,13 @@
-r"""Samples of rankers' values that share what the rankers share.
+r"""Joint samples of rankers' values.
 
 A value is a sum over items, V = sum_i c_i zeta_i, whose factors c_i depend on the click model's
-parameters (see `factors.py`). Draw parameters first; given them relevance is independent from item
-to item. The items of the largest factors are drawn one by one. The many others together are a
-Gaussian of exactly their mean and covariance (between rankers, which show the same items): so
+parameters (see `factors.py`). Parameters are drawn first; given them, relevance is independent
+between items. The items with the largest factors are drawn one by one. The many others together are
+a Gaussian with exactly their mean and covariance (between rankers, which show the same items), so
 neither time nor memory grows with samples times items.
 
-Independent draws of relevance alone, with the parameters at one value, would leave out what all
-items have in common, and average out to a value far too sure of itself.
+Independent draws of relevance alone, with the parameters fixed, would leave out the uncertainty
+that all items share, and give values whose intervals are far too narrow.
 """
 
 from dataclasses import dataclass
@@ -27,11 +27,11 @@ class ValueSamples:
 
     Attributes:
         samples: (measures, rankers, samples).
-        expected: (measures, rankers, draws) expectation of the value by each draw of parameters.
-        by_bias: the same, had only position bias been drawn and relevance were at its mean.
+        expected: (measures, rankers, draws) expected value under each draw of the parameters.
+        by_bias: the same with relevance at its mean, so that only position bias varies.
         seen: (measures, rankers, rankers) covariance given the parameters, from items with clicks.
-        unseen: the same, from all other items.
-        members: whether draws of parameters are members of an ensemble.
+        unseen: the same from all other items.
+        members: whether the draws of the parameters are members of an ensemble.
     """
 
     samples: np.ndarray
@@ -56,13 +56,13 @@ def sample_values(
 
     Args:
         factors: how values depend on the relevance of the items.
-        was_seen: (items,) whether an item is judged by its own clicks.
-        moments: mean and variance of relevance, (draws, items) each, some items at a time.
+        was_seen: (items,) whether relevance is estimated from an item's own clicks.
+        moments: mean and variance of relevance, (draws, items) each, in chunks of items.
         shape: number of measures and of rankers.
-        samples: how many; draws of the parameters take turns.
-        rng: where they come from.
-        members: whether the draws are members of an ensemble. These few are not all that might have
-            come out: what they have in common is drawn from the Gaussian that they span.
+        samples: number of samples; draws of the parameters take turns.
+        rng: generator of the samples.
+        members: whether the draws are members of an ensemble. As these are few, expected values
+            are drawn from the Gaussian with the members' mean and covariance.
     """
     outputs = factors.outputs
     largest = _largest(factors.typical(), DRAWN)
@@ -89,7 +89,7 @@ def sample_values(
                     spread += more
         if one.any():
             apart.append((c[:, :, one], mean[:, one], variance[:, one]))
-    assert done <= len(was_seen)  # items in no slot are worth nothing
+    assert done <= len(was_seen)  # items in no slot add nothing
     assert isinstance(expected, np.ndarray)
     assert isinstance(by_clicks, np.ndarray)
     assert isinstance(spread, np.ndarray)
@@ -101,7 +101,7 @@ def sample_values(
         if np.any(variance > 0):
             drawn = matched_beta(mean, variance).sample(rng, within)  # (within, draws, items)
             values += (c @ (drawn - mean)[..., None])[..., 0]
-    # what shows the same items is worth the same, where rounding would make one of them better
+    # rankers that show the same items have the same value, whatever rounding does
     same = factors.same()
     values, expected, by_clicks = (each[..., same] for each in (values, expected, by_clicks))
     by_kind = by_kind[:, same][:, :, same]
@@ -116,7 +116,7 @@ def sample_values(
 
 
 def _largest(typical: np.ndarray, count: int) -> np.ndarray:
-    """(items,) whether an item is among those of the largest factors, relative to the rest."""
+    """(items,) whether an item's factors are among the largest, relative to the others."""
     total = np.sqrt((typical**2).sum(axis=0))
     share = (typical / np.where(total > 0, total, 1)).max(axis=1)
     chosen = np.zeros(len(share), bool)
@@ -141,6 +141,6 @@ def _gaussian(covariance: np.ndarray, within: int, rng: np.random.Generator) -> 
 
 
 def _blocks(covariance: np.ndarray, measures: int, rankers: int) -> np.ndarray:
-    """(measures, rankers, rankers): the covariance between rankers under each measure."""
+    """(measures, rankers, rankers) covariance between rankers under each measure."""
     apart = covariance.reshape(measures, rankers, measures, rankers)
     return np.stack([apart[m, :, m] for m in range(measures)])

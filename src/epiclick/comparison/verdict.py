@@ -1,15 +1,14 @@
-"""Two rankers on common samples: how much better one is, how sure that is, what speaks against it.
+"""Two rankers on common samples: their difference, its uncertainty, and failed checks.
 
-A probability of being better is as good as the model it comes from. Two kinds of failure bear on
-it: evidence that the model mispredicts clicks, and evidence that its uncertainty is too small.
+A probability of being better is only as good as the model behind it. Two kinds of failure matter:
+evidence that the model mispredicts clicks, and evidence that its uncertainty is too small.
 
-Of what a fit warns of beside these, nothing bears on rankers by itself:
+Other warnings of a fit do not matter for rankers:
 
-- a position of whose bias the clicks say next to nothing: the probability holds that already;
-- a scale that clicks leave open: a ranker is worth sums of bias times relevance, in which the scale
-  cancels;
-- a bias at its bound, which is the anchor's: where both are equally large, that happens in
-  sound logs, too; where it is larger, the backtest has more to say.
+- a position about whose bias the clicks say next to nothing: the probability accounts for that;
+- an unidentified scale: values are sums of bias times relevance, in which the scale cancels;
+- a bias at its bound, the anchor's: where the two biases are equal this also happens to a correct
+  model; where the true one is larger, the backtest is the better check.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,7 +29,7 @@ NAMES = (
 """Of all checks."""
 
 LITTLE_SEEN = 0.5
-"""Share of a ranker's slots judged by their own clicks below which its value is a guess."""
+"""Share of a ranker's slots with clicks of their own below which its value is not trusted."""
 
 
 @dataclass(frozen=True)
@@ -38,31 +37,31 @@ class Check:
     """A check that did not pass.
 
     Attributes:
-        name: of the check, one of `NAMES`, or of those that a report makes beside them.
-        state: it failed, or is in doubt.
-        title: what is wrong, in a few words that complete "but ...".
+        name: of the check, one of `NAMES` or of a report's own.
+        state: failed, or only a warning.
+        title: what is wrong, as a clause that completes "but ...".
         found: the figures, as a sentence; empty where the title has them.
         remedy: what to do, as a sentence; empty where `found` says it.
     """
 
     name: str
-    state: Literal["failed", "doubtful"]
+    state: Literal["failed", "warning"]
     title: str
     found: str
     remedy: str
 
-    def words(self, *, named: bool = False) -> str:
-        """What was found, as a sentence; empty if there is nothing beyond a title named before."""
-        return self.found or ("" if named else f"{self.title[:1].upper()}{self.title[1:]}.")
+    def sentence(self, *, titled: bool = False) -> str:
+        """What was found; empty if the title says it all and was printed already (`titled`)."""
+        return self.found or ("" if titled else f"{self.title[:1].upper()}{self.title[1:]}.")
 
     def to_dict(self) -> dict[str, str]:
         """A record for JSON."""
-        return {"check": self.name, "found": self.words(), "remedy": self.remedy}
+        return {"check": self.name, "found": self.sentence(), "remedy": self.remedy}
 
 
-def backtest_check(grade: Grade | None, words: str | None) -> tuple[Check, ...]:
+def backtest_check(grade: Grade | None, summary: str | None) -> tuple[Check, ...]:
     """The check of a backtest, unless the clicks lie inside its interval."""
-    found = f"Backtest: {words}."
+    found = f"Backtest: {summary}."
     if grade == "far outside":
         remedy = (
             "`epiclick evaluate --by day,device` shows where the logs differ: find out why, and "
@@ -70,13 +69,13 @@ def backtest_check(grade: Grade | None, words: str | None) -> tuple[Check, ...]:
         )
         return (Check("backtest", "failed", "the backtest failed", found, remedy),)
     if grade == "just outside":
-        title = "the backtest lies just outside its interval"
-        return (Check("backtest", "doubtful", title, found, ""),)  # its words say what to do
+        title = "observed clicks lie just outside the interval of the backtest"
+        return (Check("backtest", "warning", title, found, ""),)  # the summary has the remedy
     return ()
 
 
 def unseen_check(names: Sequence[str], seen: Sequence[float]) -> tuple[Check, ...]:
-    """The check of what rankers show: a model is not tested on items that no page of a log has."""
+    """The check of what rankers show: a backtest says nothing about items that no log has shown."""
     little = [(n, s) for n, s in zip(names, seen, strict=True) if s < LITTLE_SEEN]
     if not little:
         return ()
@@ -87,8 +86,8 @@ def unseen_check(names: Sequence[str], seen: Sequence[float]) -> tuple[Check, ..
             f"most of what {' and '.join(name for name, _ in little)} "
             f"{'shows' if len(little) == 1 else 'show'} was never shown in the log",
             " ".join(
-                f"{1 - share:.0%} of the slots of {name} hold items that the log never showed: "
-                "their relevance is the network's guess."
+                f"{1 - share:.0%} of the slots of {name} contain items that the log never showed: "
+                "their relevance is predicted without clicks."
                 for name, share in little
             ),
             "Show some of these items on a slice of the traffic.",
@@ -97,73 +96,73 @@ def unseen_check(names: Sequence[str], seen: Sequence[float]) -> tuple[Check, ..
 
 
 def model_checks(fitted: FittedModel) -> tuple[Check, ...]:
-    """The checks of the fit that failed and bear on rankers."""
-    found = [*_fit(fitted), *_positions(fitted), *_uncertainty(fitted)]
-    return tuple(Check(name, "failed", *words) for name, words in found)
+    """The checks of the fit that failed and matter for rankers."""
+    return (*_fit(fitted), *_positions(fitted), *_uncertainty(fitted))
 
 
-Found = Iterator[tuple[str, tuple[str, str, str]]]
-
-
-def _fit(fitted: FittedModel) -> Found:
+def _fit(fitted: FittedModel) -> Iterator[Check]:
     checks = fitted.training.checks
     if robots := (checks.get("robots") or {}).get("found"):
-        title = "some pages look like those of robots"
-        yield "robots", (title, _sentences([robots["words"]]), "Fit again without them.")
+        title = "some pages look like robot traffic"
+        found = _sentences([robots["words"]])
+        yield Check("robots", "failed", title, found, "Fit again without them.")
     ratio = checks.get("chi2_per_df")
-    # at a ratio of 1.5 a probability of 0.97 is one of 0.94, and no longer enough for a verdict
+    # at a ratio of 1.5 a probability of 0.97 is really one of 0.94, below what a verdict requires
     if is_poor_fit(ratio, int(checks.get("chi2_df") or 0)):
-        title = f"clicks vary {ratio:.1f} times as much as the model allows"
-        remedy = (
-            "Look for what makes the same items attract differently (devices as another "
-            "--context, robots), or test on users."
+        title = (
+            f"clicks are overdispersed, with {ratio:.1f} times the variance that the model allows"
         )
-        yield "fit", (title, "", remedy)
+        remedy = (
+            "Look for what changes how attractive an item is (devices, as another --context; "
+            "robots), or run an A/B test."
+        )
+        yield Check("fit", "failed", title, "", remedy)
 
 
-def _positions(fitted: FittedModel) -> Found:
+def _positions(fitted: FittedModel) -> Iterator[Check]:
     """Rankers move items between positions, so the biases of these must be comparable."""
     found = fitted.training.checks.get("identifiability") or {}
     if warnings := found.get("warnings"):
-        title = "some positions cannot be compared, as items hardly ever changed between them"
-        remedy = "Let some items change position (swap two of them on a slice of the traffic)."
-        yield "positions", (title, _sentences(warnings), remedy)
+        title = "some positions cannot be compared, as items hardly ever moved between them"
+        remedy = "Move some items between positions (swap two of them on a slice of the traffic)."
+        yield Check("positions", "failed", title, _sentences(warnings), remedy)
     if (found.get("randomised") or {}).get("agrees") is False:
         title = "position bias differs from that of randomised pages"
         remedy = "Give the bias of the randomised pages with --position-bias."
-        yield "randomised", (title, "", remedy)
+        yield Check("randomised", "failed", title, "", remedy)
 
 
-def _uncertainty(fitted: FittedModel) -> Found:
+def _uncertainty(fitted: FittedModel) -> Iterator[Check]:
     """The probability is right only if the uncertainty is."""
     record = fitted.training.checks.get("posterior") or {}
     if not fitted.parameters.position.is_point:
         title = "the uncertainty of this estimator is not calibrated"
-        yield "uncertainty", (title, "", "Fit with --estimator marginal, the default.")
+        remedy = "Fit with --estimator marginal, the default."
+        yield Check("uncertainty", "failed", title, "", remedy)
         return
     queries = len(fitted.queries.train) + len(fitted.queries.held_out)
     if record and queries < FEW_QUERIES:
-        title = f"{queries} queries are too few to learn how sure this is"
-        yield "queries", (title, "", "Fit to a log with more queries.")
+        title = f"{queries} queries are too few to estimate the uncertainty"
+        yield Check("queries", "failed", title, "", "Fit to a log with more queries.")
     tail = record.get("pareto_k")
     if record.get("how") == "laplace" and tail is not None and tail > BAD_TAIL:
-        title = f"the posterior is far from a Gaussian (Pareto k {tail:.2f})"
-        yield "posterior", (title, "", "Fit with --theta-posterior nuts.")
+        title = f"the posterior is far from Gaussian (Pareto k {tail:.2f})"
+        yield Check("posterior", "failed", title, "", "Fit with --theta-posterior nuts.")
 
 
-def _sentences(said: Sequence[str]) -> str:
-    return " ".join(f"{each[:1].upper()}{each[1:].rstrip('.')}." for each in said)
+def _sentences(clauses: Sequence[str]) -> str:
+    return " ".join(f"{each[:1].upper()}{each[1:].rstrip('.')}." for each in clauses)
 
 
 SURE = 0.95
-"""Probability of being better from which a verdict is given."""
+"""Least probability of being better at which the verdict prefers a ranker."""
 
 FAR_MORE = 100
-"""Times the log's pages beyond which no number is told."""
+"""Multiple of the log's pages above which no number is given."""
 
 FEW_MORE = 0.1
-"""Times the log's pages that are needed at least; a Gaussian, by which they are told, is no nearer
-to the samples."""
+"""Least multiple of the log's pages that is given; the Gaussian behind it is no closer to the
+samples."""
 
 
 @dataclass(frozen=True)
@@ -173,8 +172,8 @@ class Spread:
     Attributes:
         seen: relevance of items given their own clicks.
         unseen: relevance of items that were never shown.
-        position_bias: not knowing position bias.
-        network: not knowing what features say of relevance.
+        position_bias: uncertain position bias.
+        network: uncertain parameters of the network, which predicts relevance from features.
     """
 
     seen: float
@@ -195,18 +194,18 @@ class Spread:
 
 @dataclass(frozen=True, eq=False)
 class Difference:
-    """What one ranker is worth beyond another.
+    """The value of one ranker minus that of another.
 
     Attributes:
-        name: of the one.
-        against: of the other.
+        name: of the first ranker.
+        against: of the second.
         difference: expected, in the measure's units.
         low: lower end of its interval.
         high: upper end.
-        relative: expected, as a share of the other's value.
+        relative: expected, relative to the second ranker's value.
         relative_low: lower end of its interval.
         relative_high: upper end.
-        prob_better: probability that the one is worth more; ties count half.
+        prob_better: probability that the first ranker's value is higher; ties count half.
         spread: where the variance of the difference comes from.
     """
 
@@ -232,19 +231,19 @@ class Difference:
     ) -> "Difference":
         """From common samples of both values."""
         ends = [(1 - level) / 2, (1 + level) / 2]
-        away = one - other
-        low, high = np.quantile(away, ends)
+        gain = one - other
+        low, high = np.quantile(gain, ends)
         floor = np.maximum(other, np.finfo(float).tiny)
-        relative_low, relative_high = np.quantile(away / floor, ends)
+        relative_low, relative_high = np.quantile(gain / floor, ends)
         return cls(
             *names,
-            difference=float(away.mean()),
+            difference=float(gain.mean()),
             low=float(low),
             high=float(high),
-            relative=float(away.mean() / max(other.mean(), np.finfo(float).tiny)),
+            relative=float(gain.mean() / max(other.mean(), np.finfo(float).tiny)),
             relative_low=float(relative_low),
             relative_high=float(relative_high),
-            prob_better=float(np.mean(away > 0) + np.mean(away == 0) / 2),
+            prob_better=float(np.mean(gain > 0) + np.mean(gain == 0) / 2),
             spread=spread,
         )
 
@@ -253,8 +252,8 @@ class Difference:
         plain = {name: value for name, value in vars(self).items() if name != "spread"}
         return plain | {f"{part}_share": share for part, share in self.spread.shares().items()}
 
-    def turned(self) -> "Difference":
-        """The other ranker against the one; the share is then of the one's value."""
+    def reversed(self) -> "Difference":
+        """The second ranker against the first, relative to the first one's value."""
         base = 1 + np.array([self.relative, self.relative_high, self.relative_low])
         relative, low, high = 1 / np.maximum(base, np.finfo(float).tiny) - 1
         return Difference(
@@ -270,23 +269,22 @@ class Difference:
             self.spread,
         )
 
-    def words(self, pages: float | None, sure: float = SURE, checks: Sequence[Check] = ()) -> str:
-        """The verdict.
+    def verdict(self, pages: float | None, sure: float = SURE, checks: Sequence[Check] = ()) -> str:
+        """Which ranker is better, or what it would take to find out.
 
         Args:
-            pages: pages of the log, where they are known.
-            sure: probability from which it is given.
-            checks: that did not pass; a verdict names them.
+            pages: pages of the log, if known.
+            sure: least probability of being better at which a ranker is preferred.
+            checks: those that did not pass, which the verdict names.
         """
         if self.prob_better < 0.5:
-            return self.turned().words(pages, sure, checks)
+            return self.reversed().verdict(pages, sure, checks)
         if self.spread.total == 0 and self.difference == 0:
             return f"{self.name} and {self.against} are worth the same: they show the same items."
         if self.spread.total == 0:
             return (
-                f"{self.name} is expected to get {self.relative:+.1%} clicks against "
-                f"{self.against}, by a model without uncertainty, which cannot tell how sure that "
-                "is."
+                f"{self.name} is expected to get {self.relative:+.1%} clicks compared with "
+                f"{self.against}; this is a point estimate from a model without uncertainty."
             )
         expect = (
             f"expect {self.relative:+.1%} clicks ({self.relative_low:+.1%} to "
@@ -294,13 +292,11 @@ class Difference:
         )
         if self.prob_better >= sure and checks:
             failed = [check for check in checks if check.state == "failed"]
-            what = (
-                f"do not choose {self.name} yet"
-                if failed
-                else f"check before {self.name} is chosen"
+            advice = (
+                f"do not choose {self.name} yet" if failed else f"check before choosing {self.name}"
             )
             return (
-                f"{what}: it is ahead of {self.against} with probability "
+                f"{advice}: it is ahead of {self.against} with probability "
                 f"{chance(self.prob_better)}; {expect}, but {titles(failed or checks)}."
             )
         if self.prob_better >= sure:
@@ -310,38 +306,38 @@ class Difference:
             )
         return (
             f"cannot tell {self.name} from {self.against}: {self.name} is better with probability "
-            f"{chance(self.prob_better)}; {expect}. {self._more(pages, sure)}"
+            f"{chance(self.prob_better)}; {expect}. {self._data_needed(pages, sure)}"
         )
 
-    def _more(self, pages: float | None, sure: float) -> str:
-        """What would tell them apart, if the difference is as large as is expected."""
+    def _data_needed(self, pages: float | None, sure: float) -> str:
+        """What would settle it, if the difference is as large as expected."""
         more = pages_needed(self.difference, self.spread, sure)
-        # were all items shown: a difference of next to nothing is not for lack of showing them
+        # if all items were shown: a tiny difference is not due to items that were never shown
         if_shown = pages_needed(self.difference, replace(self.spread, unseen=0.0), sure)
         if if_shown is None or max(more or 0, if_shown) > FAR_MORE:
-            return f"Even {FAR_MORE} times the log's pages would hardly tell."
+            return f"Even {FAR_MORE} times the log's pages would hardly settle it."
         if more is None:
             share = self.spread.shares()["unseen"]
             if pages is None:
                 return (
-                    f"{share:.0%} of the variance is from items that are not judged by their own "
-                    "clicks: give the log, and if it never showed them, show some."
+                    f"{share:.0%} of the variance comes from items without clicks of their own: "
+                    "give the log, and if it never showed them, show some."
                 )
             return (
-                f"More pages like those of the log would not tell: {share:.0%} of the variance is "
-                "from items they never show. Show some of these."
+                f"More pages like those in the log would not settle it: {share:.0%} of the "
+                "variance comes from items that they never show. Show some of these items."
             )
         more = max(more, FEW_MORE)
         if pages is None:
-            return f"About {more:.1f} times the log's pages on top of them would."
-        return f"About {_rounded(more * pages):,} more pages would."
+            return f"About {more:.1f} times the log's pages in addition would settle it."
+        return f"About {_rounded(more * pages):,} more pages would settle it."
 
 
 def pages_needed(difference: float, spread: Spread, sure: float) -> float | None:
-    """Pages on top of the log's, as a multiple of these, that would make the better ranker sure.
+    """Additional pages, as a multiple of the log's, after which the lead has probability `sure`.
 
-    What is not known of items that were never shown stays; the rest of the variance falls as the
-    log grows. None where no number would do.
+    The variance from items that were never shown stays; the rest falls as the log grows. None where
+    no number of pages is enough.
     """
     allowed = (difference / norm.ppf(sure)) ** 2 - spread.unseen
     if allowed <= 0:
@@ -350,13 +346,13 @@ def pages_needed(difference: float, spread: Spread, sure: float) -> float | None
 
 
 def titles(checks: Sequence[Check]) -> str:
-    """What is wrong, in one clause."""
+    """What is wrong, as one clause."""
     *first, last = (check.title for check in checks)
     return f"{', '.join(first)} and {last}" if first else last
 
 
 def chance(probability: float) -> str:
-    """Two digits, but never a 1.00 that is none."""
+    """A probability with two digits, never rounded up to 1."""
     if probability > 0.995:
         return "above 0.99"
     return f"{probability:.2f}"

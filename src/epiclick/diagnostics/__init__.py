@@ -1,1 +1,1 @@
-"""Whether a fit can be trusted: fit of the click model, randomised pages, prior contraction."""
+"""Whether a fit can be trusted: goodness of fit, randomised pages, prior contraction."""

@@ -1,16 +1,16 @@
-r"""All checks of a fit: whether the click model fits the data, and what is kept with the model.
+r"""All checks of a fit: whether the click model fits the data, and the records kept with it.
 
 .. math:: \chi^2 = \sum_i \Big(1 - \frac{h_i}{N_i}\Big) \frac{(M_i - N_i p_i)^2}{N_i p_i (1 - p_i)},
           \quad p_i = \theta_{k(i)} \hat\zeta_{j(i)}, \quad
           h_i \propto N_i \frac{p_i}{1 - p_i}
 
 over the entries i, each of a pair j in a context k. h_i, which adds to 1 over a pair, is the
-entry's share in what is known of its relevance: as p is fitted, p (1 - p) is too small by
-1 - h / N on average. (Where theta is the same everywhere that is 1 - 1/n with n the displays of the
-pair, and the mean of chi-squared is exact for any counts.)
+entry's share of the information about its relevance: as p is fitted, p (1 - p) is too small by
+1 - h / N on average. (Where theta is constant that is 1 - 1/n with n the displays of the pair, and
+the mean of chi-squared is exact for any counts.)
 
-The ratio is 1 where clicks vary as the model says, and above it where they vary more. It sees only
-relevance that changes with context or part: theta -> c theta leaves it as it was.
+The ratio is 1 where clicks vary as the model expects, and larger where they are overdispersed. It
+detects only relevance that changes with context or part: it is invariant to theta -> c theta.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,12 @@ import numpy as np
 
 from epiclick.data.counts import ClickCounts
 from epiclick.data.robots import suspicious_pages
-from epiclick.diagnostics.contraction import AtBound, at_bound_words, contexts_at_bound, learned
+from epiclick.diagnostics.contraction import (
+    AtBound,
+    at_bound_warning,
+    contexts_at_bound,
+    prior_contraction,
+)
 from epiclick.diagnostics.randomised import NOT_COMPARED, compare_randomised
 from epiclick.errors import InputError
 from epiclick.fitted.parameters import ParameterPosterior
@@ -34,17 +39,17 @@ from epiclick.posterior.known_bias import describe_known, held_contexts
 from epiclick.posterior.laplace import KnownBias
 
 LEAST_EXPECTED = (5.0, 1.0)
-"""Clicks, and displays without one, that an entry must expect; the second if the first leaves less
-than ENOUGH. From 5 on (Cochran's rule) an entry is as good as Gaussian, and shows variation that
-chance hides in smaller ones; but most logs have few such entries. At 1 the ratio came out within
-1.5 % of 1, with the spread of a chi-squared, in seven well-specified simulations of 6 to 300
-displays a pair; with no bound at all the spread was up to 1.9 times that."""
+"""Least expected clicks, and displays without one, of an entry; the second if the first leaves less
+than ENOUGH. From 5 on (Cochran's rule) an entry is nearly Gaussian, and shows variation that noise
+hides in smaller ones; but most logs have few such entries. At 1 the ratio was within 1.5 % of 1,
+with the spread of a chi-squared, in seven well-specified simulations of 6 to 300 displays per pair;
+with no bound at all the spread was up to 1.9 times that."""
 
 ENOUGH = 100
-"""Degrees of freedom with which the ratio is known to 0.14."""
+"""Degrees of freedom with which the standard error of the ratio is 0.14."""
 
-ROUNDING = 1e-9  # expecting exactly 1 must not hang on the last digit of a fit
-HALVINGS = 60  # of the range of a relevance: past the resolution of float64
+ROUNDING = 1e-9  # whether an entry expects exactly 1 must not depend on the last digit of a fit
+HALVINGS = 60  # of the range of a relevance: beyond the resolution of float64
 
 
 @dataclass(frozen=True)
@@ -53,10 +58,10 @@ class FitCheck:
 
     Attributes:
         chi2: the sum over entries.
-        df: degrees of freedom: entries, less a relevance a pair, less the contexts' free biases.
-        ratio: chi2 / df, 1 for a model that fits give or take sqrt(2 / df); None without df.
-        entries: how many entries were expected to have enough of both outcomes.
-        least_expected: what was enough.
+        df: degrees of freedom: entries, minus one relevance per pair, minus the free biases.
+        ratio: chi2 / df, 1 with standard error sqrt(2 / df) for a model that fits; None without df.
+        entries: number of entries expected to have enough of both outcomes.
+        least_expected: how many are enough.
     """
 
     chi2: float
@@ -69,30 +74,31 @@ class FitCheck:
 def chi2_per_df(counts: ClickCounts, theta: np.ndarray) -> FitCheck:
     """Check counts against a position bias (contexts,), with each pair's best relevance under it.
 
-    Entries are chosen by a relevance fitted to all of a pair's entries, and judged by one fitted
-    to the chosen ones alone: else those that were left out bear part of the fit, and the rest comes
-    out 40 % too high in a well-specified simulation.
+    Entries are chosen by a relevance fitted to all of a pair's entries, and tested with one fitted
+    to the chosen ones alone: otherwise the entries left out absorb part of the fit, and the ratio
+    is 40 % too high in a well-specified simulation.
     """
     theta = np.asarray(theta, np.float64)
     if theta.shape != (len(counts.contexts),) or not np.all((theta > 0) & np.isfinite(theta)):
         raise InputError(
-            f"theta must hold one number above 0 for each of {len(counts.contexts)} contexts, "
-            f"not {theta}"
+            f"theta must have one number above 0 for each of {len(counts.contexts)} contexts, "
+            f"not {theta}",
+            code="invalid-position-bias",
         )
-    # what can never be chosen is not fitted: on most logs, nearly all
+    # entries that can never be chosen are not fitted: in most logs, nearly all
     smallest = 2 * min(LEAST_EXPECTED)
-    hopeful = _of_two_or_more(counts.pair, counts.displays >= smallest)
-    used = np.isin(counts.pair, counts.pair[hopeful])
+    eligible = _of_two_or_more(counts.pair, counts.displays >= smallest)
+    used = np.isin(counts.pair, counts.pair[eligible])
     pair, context = counts.pair[used], counts.context[used]
     displays, clicks = (
         values[used].astype(np.float64) for values in (counts.displays, counts.clicks)
     )
     bias = theta[context]
     expected = displays * bias * best_relevance(pair, bias, displays, clicks)
-    either = np.minimum(expected, displays - expected)  # clicks or none, whichever is rarer
+    rarer = np.minimum(expected, displays - expected)  # of clicks and displays without one
 
     for least in LEAST_EXPECTED:
-        chosen = _of_two_or_more(pair, either >= least * (1 - ROUNDING))
+        chosen = _of_two_or_more(pair, rarer >= least * (1 - ROUNDING))
         of_chosen = (pair[chosen], bias[chosen], displays[chosen], clicks[chosen])
         entries = len(of_chosen[0])
         biases = max(len(np.unique(context[chosen])) - 1, 0)
@@ -112,7 +118,7 @@ def best_relevance(
 
     .. math:: \sum_k M_k = \sum_k W_k \frac{\theta_k \zeta}{1 - \theta_k \zeta},
 
-    whose right side rises with zeta.
+    whose right side increases with zeta.
 
     Args:
         pair: (entries,) in ascending order.
@@ -129,14 +135,14 @@ def best_relevance(
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         p = bias * np.repeat(middle, size)
-        # p rounds to 1 only where the upper end is the answer, and there nothing went unclicked
+        # p rounds to 1 only where the upper end is the solution, and there all displays have clicks
         below = np.add.reduceat((displays - clicks) * _ratio(p, 1 - p), first) < total
         low, high = np.where(below, middle, low), np.where(below, high, middle)
     return np.repeat((low + high) / 2, size)
 
 
 def _of_two_or_more(pair: np.ndarray, good: np.ndarray) -> np.ndarray:
-    """The good entries of pairs that have two or more of them, as a mask."""
+    """Mask of the good entries whose pair has two or more of them."""
     if not len(pair):
         return good
     return good & (np.bincount(pair, good)[pair] >= 2)
@@ -144,7 +150,7 @@ def _of_two_or_more(pair: np.ndarray, good: np.ndarray) -> np.ndarray:
 
 def _pearson(pair: np.ndarray, bias: np.ndarray, displays: np.ndarray, clicks: np.ndarray) -> float:
     p = bias * best_relevance(pair, bias, displays, clicks)
-    # where the fit finds no click left, or nothing but clicks, it is exact: 0 / 0 is 0
+    # a fit to no clicks, or to clicks only, is exact: 0 / 0 is 0
     gap = _ratio((clicks - displays * p) ** 2, displays * p * (1 - p))
     information = _ratio(displays * p, 1 - p)
     leverage = _ratio(information, np.bincount(pair, information)[pair])
@@ -152,26 +158,26 @@ def _pearson(pair: np.ndarray, bias: np.ndarray, displays: np.ndarray, clicks: n
 
 
 def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
-    """Quotient, 0 where the divisor is 0."""
+    """Quotient; 0 where the divisor is 0."""
     return np.divide(above, below, out=np.zeros_like(above), where=below > 0)
 
 
 POOR_FIT = 1.5
-"""Pearson's chi2/df above which clicks vary more than a position-based model allows."""
+"""Pearson's chi2/df above which clicks are overdispersed for a position-based model."""
 
-DOUBTFUL_TAIL, BAD_TAIL = 0.7, 1.0
+HIGH_TAIL, BAD_TAIL = 0.7, 1.0
 """Pareto's k above which a Gaussian describes the posterior poorly, or not at all."""
 
 FEW_QUERIES = 30
-"""Fewer queries than this are too few for their differences to say how sure a fit is."""
+"""Below this, queries are too few for their differences to give the uncertainty of a fit."""
 
 
 @dataclass(frozen=True)
 class Checks:
-    """What checks found.
+    """Results of the checks.
 
     Attributes:
-        records: by name, as JSON holds them; `words` among them, sentences for people.
+        records: by name, as stored in JSON; `words` among them, sentences for people.
         warnings: what the user should know.
     """
 
@@ -197,9 +203,9 @@ def check_fit(
         level: of intervals.
         known: position bias that was given.
         randomised: pages with a random ranking, kept out of the fit.
-        unbounded: ratios of position bias without a bound; by default those of `train`.
-        moved: why the anchor is not the first position, where that was left to be found.
-        whole: the log, what was held out included; its pages are looked at for robots.
+        unbounded: ratios of position bias without a bound; default those of `train`.
+        moved: why the anchor is not the first position, where it was chosen automatically.
+        whole: the log including held-out pairs, whose pages are searched for robots.
     """
     theta, _ = mean_bias(fitted)
     found, fit = identifiability(train), chi2_per_df(train, theta)
@@ -208,7 +214,7 @@ def check_fit(
     if fitted.anchor is not None:
         at_bound = contexts_at_bound(fitted, unbounded or unbounded_bias(train), held)
     bound = [each.context for each in at_bound]
-    narrowed = learned(fitted, known, bound)
+    narrowed = prior_contraction(fitted, known, bound)
     words, warnings = found.words().splitlines(), [*found.warnings]
     records: dict[str, Any] = {
         "chi2_per_df": fit.ratio,
@@ -228,16 +234,16 @@ def check_fit(
     if known is not None:
         records["given_bias"] = describe_known(known, fitted.contexts, level)
     if narrowed is not None and fitted.posterior is not None:
-        words += [*narrowed.words(), *_borrowed(fitted, train)]
+        words += [*narrowed.sentences(), *_borrowed(fitted, train)]
         warnings += narrowed.warnings
-        doubts, notes = _tail(fitted.posterior)
-        warnings += doubts
-        words += notes
+        tail_warnings, tail_notes = _tail(fitted.posterior)
+        warnings += tail_warnings
+        words += tail_notes
         queries = len(fitted.queries.train) + len(fitted.queries.held_out)
         if queries < FEW_QUERIES:
             words.append(
-                f"Intervals of position bias come from the differences between queries, and there "
-                f"are {queries} only: look at those of kind='bayes' too."
+                "Intervals of position bias are estimated from the differences between queries, of "
+                f"which there are only {queries}: see also those of kind='bayes'."
             )
         records["posterior"] = {
             "how": "laplace" if fitted.posterior.samples is None else "nuts",
@@ -251,7 +257,7 @@ def check_fit(
     elif randomised is not None:
         compared = compare_randomised(fitted, randomised, level, bound)
         records["identifiability"]["randomised"] = compared.to_dict()
-        words += compared.words()
+        words += compared.sentences()
         warnings += compared.warnings
     rates = train.by_context()
     records["by_context"] = {name: rates[name].tolist() for name in ("displays", "clicks")}
@@ -260,7 +266,7 @@ def check_fit(
 
 
 def is_poor_fit(ratio: float | None, freedom: int) -> bool:
-    """Whether chi2/df is above what a position-based model allows, and beyond chance."""
+    """Whether chi2/df is too high for a position-based model, and not by chance."""
     if ratio is None:
         return False
     noise = np.sqrt(2 / freedom) if freedom else 0.0
@@ -268,23 +274,23 @@ def is_poor_fit(ratio: float | None, freedom: int) -> bool:
 
 
 def _poor_fit(fit: FitCheck, model: str) -> list[str]:
-    """A word on clicks that vary too much."""
+    """A warning about overdispersed clicks."""
     if not is_poor_fit(fit.ratio, fit.df):
         return []
     return [
-        f"clicks vary {fit.ratio:.1f} times as much as a {model} allows "
-        "(chi2/df; 1 is a perfect fit): the same items attract differently at different times, "
-        "positions or users, and intervals that trust the model are too narrow"
+        f"clicks are overdispersed: they have {fit.ratio:.1f} times the variance that a {model} "
+        "allows (chi2/df; 1 is a perfect fit). Items differ in attractiveness between times, "
+        "positions or users, and intervals that rely on the model are too narrow"
     ]
 
 
 def _scale(
     fitted: FittedModel, known: KnownBias | None, at_bound: Sequence[AtBound], moved: Moved | None
 ) -> list[str]:
-    """A word on a scale that rests on something else than clicks, or is not where one expects."""
+    """Warnings about a scale that clicks do not determine, or whose anchor may surprise."""
     if fitted.anchor is None:
         if known is not None:
-            return []  # which has a value for every context
+            return []  # it has a value for every context
         return [
             "no position is anchored at 1, so only ratios of position bias are learned from the "
             "clicks; its scale, and with it relevance, rests on the prior"
@@ -294,7 +300,7 @@ def _scale(
         found.append(moved_words(fitted.contexts, fitted.anchor, moved))
     if at_bound:
         anchors = set(fitted.clicks.anchors(fitted.contexts).tolist())
-        found.append(at_bound_words(fitted.contexts, fitted.anchor, at_bound, anchors))
+        found.append(at_bound_warning(fitted.contexts, fitted.anchor, at_bound, anchors))
     return found
 
 
@@ -311,31 +317,31 @@ def _describe_anchor(fitted: FittedModel, moved: Moved | None) -> dict[str, Any]
 
 
 def _borrowed(fitted: FittedModel, train: ClickCounts) -> list[str]:
-    """A word on what contexts learn from each other, where the prior says that they are alike."""
+    """Sentences on what contexts learn from each other, where their prior is hierarchical."""
     assert fitted.posterior is not None
     spreads = fitted.posterior.hyperparameters
     if not spreads:
         return []
     named = ", ".join(f"{name} {value:.2f}" for name, value in spreads.items())
     found = [
-        f"Contexts learn from each other: spreads of {fitted.clicks.parameter}, in logits, are "
-        f"{named}."
+        f"Contexts learn from each other: standard deviations of {fitted.clicks.parameter}, in "
+        f"logits, are {named}."
     ]
     unshown = int(np.sum(np.bincount(train.context, minlength=len(fitted.contexts)) == 0))
     if unshown:
         found.append(
-            f"{unshown} of {len(fitted.contexts)} contexts were never displayed and rest on that "
-            "alone."
+            f"{unshown} of {len(fitted.contexts)} contexts were never displayed: their values come "
+            "from the others alone."
         )
     return found
 
 
 def _tail(posterior: ParameterPosterior) -> tuple[list[str], list[str]]:
-    """Warnings and notes on a posterior that is no Gaussian, unless Markov chains drew it."""
+    """Warnings and notes on a posterior that is not Gaussian, unless it was sampled."""
     k = posterior.pareto_k
-    if k is None or posterior.samples is not None or not k > DOUBTFUL_TAIL:
+    if k is None or posterior.samples is not None or not k > HIGH_TAIL:
         return [], []
     remedy = "theta_posterior='nuts' samples it instead"
     if k > BAD_TAIL:
-        return [f"the posterior is far from a Gaussian (Pareto k {k:.2f}); {remedy}"], []
-    return [], [f"The posterior is not quite a Gaussian (Pareto k {k:.2f}); {remedy}."]
+        return [f"the posterior is far from Gaussian (Pareto k {k:.2f}); {remedy}"], []
+    return [], [f"The posterior is not quite Gaussian (Pareto k {k:.2f}); {remedy}."]

@@ -1,15 +1,16 @@
 r"""Position bias from pages whose ranking was random, and whether a model's agrees with it.
 
-On such pages every item of a query is as likely at one position as at another, so clicks differ by
-position for no other reason than position bias. Against a position r of the same query, no model
-of relevance is needed (the ratio of Mantel and Haenszel; where all pages are as long as each other
-it is the ratio of click rates):
+On such pages every item of a query is equally likely at every position, so clicks differ between
+positions because of position bias alone. Relative to a position r of the same query, no model of
+relevance is needed (the Mantel-Haenszel ratio; where all pages have the same length it is the ratio
+of click rates):
 
 .. math:: \frac{\theta_k}{\theta_r} = \frac{\sum_q M_{qk} N_{qr} / (N_{qk} + N_{qr})}
                                            {\sum_q M_{qr} N_{qk} / (N_{qk} + N_{qr})}.
 
-Its error comes from the differences between queries. A model of other pages assumes that items
-change position for reasons unrelated to who sees them; where the two disagree, they do not.
+Its error is estimated from the differences between queries. A model of other pages assumes that
+items change position for reasons unrelated to who sees them; where the two disagree, that
+assumption fails.
 """
 
 from collections.abc import Collection, Mapping
@@ -29,23 +30,23 @@ from epiclick.fitted.state import FittedModel, history_of
 from epiclick.identification.identifiability import named
 
 FEWEST_CLICKS = 5
-"""Clicks needed at a position and at the one it is compared with; with fewer, errors mislead."""
+"""Clicks needed at a position and at its reference; with fewer, errors mislead."""
 
 FALSE_ALARMS = 0.01
-"""Probability of any disagreement, over all positions, where there is none."""
+"""Probability that a correct model is found to disagree at any position."""
 
 DRAWS = 4_000
 
 NOT_COMPARED = (
     "Randomised pages give a bias by position, which this click model does not have: how often a "
-    "position is looked at depends on the last click above it. They can be compared with the "
-    "position-based model (--click-model pbm) alone."
+    "position is examined depends on the last click above it. They can only be compared with the "
+    "position-based model (--click-model pbm)."
 )
 
 
 @dataclass(frozen=True, eq=False)
 class RandomisedCheck:
-    """A model's position bias beside that of randomised pages.
+    """A model's position bias next to that of randomised pages.
 
     Attributes:
         contexts: the model's table of contexts.
@@ -53,8 +54,8 @@ class RandomisedCheck:
         clicks: of the randomised pages.
         level: probability of the intervals.
         table: context columns; `against`, index of the context that the bias is relative to;
-            `model` and `randomised` with `_low` and `_high`; `difference` of the second less the
-            first with `_low` and `_high`; `agrees`. NaN and None where too few clicks tell.
+            `model` and `randomised` with `_low` and `_high`; `difference` of the second minus the
+            first with `_low` and `_high`; `agrees`. NaN and None where clicks are too few.
     """
 
     contexts: pa.Table
@@ -66,44 +67,44 @@ class RandomisedCheck:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Where the two disagree."""
-        apart = self.table[self._judged(False)]
-        if apart.empty:
+        differ = self.table[self._where(False)]
+        if differ.empty:
             return ()
-        told = "; ".join(
+        pairs = "; ".join(
             f"{named(self.contexts, [k])}: model {_interval(row, 'model')}, randomised "
             f"{_interval(row, 'randomised')}"
-            for k, row in apart.iterrows()
+            for k, row in differ.iterrows()
         )
         return (
-            "position bias differs from that of randomised pages, by personalised ranking or a "
-            f"poor fit: {told}",
+            "position bias differs from that of randomised pages, because of personalised ranking "
+            f"or a poor fit: {pairs}",
         )
 
-    def words(self) -> list[str]:
-        """All of it, sentence by sentence."""
-        said = [
+    def sentences(self) -> list[str]:
+        """Where the two agree, disagree or cannot be compared."""
+        found = [
             f"{self.displays:,} displays of randomised pages with {self.clicks:,} clicks were kept "
-            "out of the fit, to compare with."
+            "out of the fit, for comparison."
         ]
-        agree = np.flatnonzero(self._judged(True))
+        agree = np.flatnonzero(self._where(True))
         if len(agree):
             widest = self.table["difference_high"] - self.table["difference_low"]
-            said.append(
+            found.append(
                 f"Model and randomised pages agree at {named(self.contexts, agree)} (differences "
                 f"are known to {widest.iloc[agree].max() / 2:.2f} or better)."
             )
-        said += [f"Warning: {warning}." for warning in self.warnings]
+        found += [f"Warning: {warning}." for warning in self.warnings]
         compared = self.table["against"] != np.arange(len(self.table))
-        unknown = np.flatnonzero(self._judged(None) & compared)
+        unknown = np.flatnonzero(self._where(None) & compared)
         if len(unknown):
-            said.append(
+            found.append(
                 f"{named(self.contexts, unknown)}: too few clicks on randomised pages to compare."
             )
-        return said
+        return found
 
-    def _judged(self, verdict: bool | None) -> np.ndarray:
-        """(contexts,) whether this is the verdict on each."""
-        return np.array([each is verdict for each in self.table["agrees"]])
+    def _where(self, agrees: bool | None) -> np.ndarray:
+        """(contexts,) whether the result at each is this one."""
+        return np.array([each is agrees for each in self.table["agrees"]])
 
     def to_dict(self) -> dict[str, Any]:
         """A record for JSON."""
@@ -113,7 +114,7 @@ class RandomisedCheck:
             "displays": self.displays,
             "clicks": self.clicks,
             "level": self.level,
-            "agrees": None if self._judged(None).all() else not self._judged(False).any(),
+            "agrees": None if self._where(None).all() else not self._where(False).any(),
             "by_position": [
                 {**record, "against": rows[against]}
                 for record, against in zip(records, self.table["against"], strict=True)
@@ -129,13 +130,13 @@ def compare_randomised(
 ) -> RandomisedCheck:
     """Compare a model with the randomised pages that were kept out of its log.
 
-    Positions are compared within equal values of the other context columns: who has which device,
-    say, is not random. A model's bias at its bound, or relative to one, has no interval.
+    Positions are compared within equal values of the other context columns, as these are not
+    random (a user's device, say). A model's bias at its bound, or relative to one, has no interval.
 
-    A model whose contexts have a history has no bias by position alone, and is refused.
+    A model whose contexts have a history has no bias by position alone, and is rejected.
     """
     if history_of(fitted):
-        raise InputError(NOT_COMPARED)
+        raise InputError(NOT_COMPARED, code="no-bias-by-position")
     index = contexts_of(fitted, randomised.contexts, warn=False)
     context = index[randomised.context]
     bias, _ = mean_bias(fitted)
@@ -177,8 +178,8 @@ def mantel_haenszel(
     Args:
         counts: of randomised pages.
         context: (entries,) number of each entry's context.
-        k: the context asked for.
-        other: the context it is compared with.
+        k: the context.
+        other: its reference.
     """
     query = counts.query[counts.pair]
     displays, clicks = (
@@ -202,8 +203,8 @@ def mantel_haenszel(
 def _verdicts(scaled: np.ndarray, half: float, bound: float) -> list[bool | None]:
     """Whether each context agrees, given its difference over its standard error.
 
-    One that is beyond the bound shows that the two disagree somewhere. Only then are others whose
-    interval excludes 0 counted too: of many, some do so by chance.
+    A difference beyond the bound shows that the two disagree somewhere. Only then do other contexts
+    whose interval excludes 0 disagree too: among many, some do so by chance.
     """
     limit = half if np.any(scaled > bound) else bound
     return [None if np.isnan(each) else bool(each <= limit) for each in scaled]
@@ -212,7 +213,7 @@ def _verdicts(scaled: np.ndarray, half: float, bound: float) -> list[bool | None
 def _references(fitted: FittedModel) -> np.ndarray:
     """(contexts,) index of the context that each is compared with.
 
-    Of those that differ in position alone: the anchor if it is among them, else the first.
+    Among those that differ in position alone: the anchor if it is one of them, else the first.
     """
     rows = fitted.contexts.to_pylist()
     order = list(range(len(rows)))
@@ -229,7 +230,7 @@ def _references(fitted: FittedModel) -> np.ndarray:
 def _log_bias_draws(fitted: FittedModel) -> np.ndarray:
     """(draws, contexts) logarithms of position bias; a single row where it is a point."""
     if fitted.posterior is not None:
-        fitted = replace(fitted, members=())  # whose posterior says more than they do
+        fitted = replace(fitted, members=())  # the posterior is more informative than they are
     drawn = []
     for parameters in parameter_draws(fitted, DRAWS):
         emission = parameters.position.points.emission(fitted.clicks, fitted.anchor, np)

@@ -1,1 +1,1 @@
-"""How good a model is: scores of clicks, fit of the model, baselines to beat."""
+"""How good a model is: scores of its clicks, backtests, baselines, coverage of its intervals."""

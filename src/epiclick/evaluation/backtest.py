@@ -1,9 +1,9 @@
 """Observed against predicted clicks of a log, and whether chance explains the difference.
 
-Clicks observed differ from those expected by noise (of clicks, and of items, whose relevance a
-model knows but as a distribution) and because the model's parameters are uncertain. The interval
-holds both. Where the log shares queries with the model's own, part of the noise has gone into its
-parameters already, and intervals are rather too wide.
+Observed clicks differ from predicted ones by noise (of clicks, and of items, whose relevance is
+known only as a distribution) and because the model's parameters are uncertain. The interval
+accounts for both. Where the log shares queries with the training log, part of the noise is already
+in the parameters, and intervals are somewhat too wide.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,22 +29,22 @@ from epiclick.fitted.prediction import (
 from epiclick.fitted.state import FittedModel
 
 DRAWS = 256
-"""Of the parameters, for their spread; answers need fewer, as means settle sooner."""
+"""Of the parameters, for their spread; predictions need fewer, as means converge sooner."""
 
 FEWEST_DRAWS = 64
-"""For logs of so many pairs that more would take long."""
+"""For logs with so many pairs that more draws would take long."""
 
-MOST_JUDGED = 2**24  # pairs by draws
+MOST_PREDICTED = 2**24  # pairs x draws
 
 FEWEST_QUERIES = 2.0
-"""Effective queries that must differ before their differences tell an error."""
+"""Effective number of queries from which a standard error can be estimated."""
 
-CHUNK = 4096  # pairs at once, each by every draw
+CHUNK = 4096  # pairs at once, under every draw
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
-    """Displays and clicks in groups to be compared, each a part of an entry of some counts.
+class GroupedDisplays:
+    """Displays and clicks in groups to compare; each row is part of an entry of some counts.
 
     Attributes:
         group: (rows,) number of the group.
@@ -52,7 +52,7 @@ class Shown:
         query: (rows,) number of the query; need not agree between groups.
         displays: (rows,)
         clicks: (rows,)
-        groups: how many there are; each has a display.
+        groups: number of groups; each has a display.
     """
 
     group: np.ndarray
@@ -64,7 +64,7 @@ class Shown:
 
     @classmethod
     def of(cls, counts: ClickCounts, columns: Sequence[ByColumn]) -> Self:
-        """The whole of the counts as group 0, then the values of each column."""
+        """All counts as group 0, then a group per value of each column."""
         entries = len(counts.pair)
         parts = [(np.zeros(entries, np.int64), np.arange(entries), counts)]
         groups = 1
@@ -85,14 +85,14 @@ class Shown:
         return np.bincount(self.group, amount, self.groups)
 
 
-def query_noise(shown: Shown, chance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def query_noise(shown: GroupedDisplays, chance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     r"""Standard error of clicks about their expectation, and effective number of queries.
 
     .. math:: \frac{n}{n - 1} \sum_q \Big(O_q - \frac{O}{P} P_q\Big)^2, \qquad
               n = P^2 \Big/ \sum_q P_q^2
 
-    is its square, for O_q clicks observed and P_q expected of query q, O and P in all; but at least
-    that of independent clicks. So it holds whatever the clicks of a query have in common.
+    is its square, for O_q observed and P_q expected clicks of query q, O and P their totals; but at
+    least that of independent clicks. It is valid however the clicks of a query are correlated.
 
     Args:
         shown: displays and clicks.
@@ -121,22 +121,22 @@ def query_noise(shown: Shown, chance: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def predicted_by_draws(
-    fitted: FittedModel, counts: ClickCounts, shown: Shown
+    fitted: FittedModel, counts: ClickCounts, shown: GroupedDisplays
 ) -> tuple[np.ndarray, float]:
-    """Clicks expected by every draw of the parameters, and its degrees of freedom.
+    """Clicks expected under every draw of the parameters, and degrees of freedom of their spread.
 
-    Items known by their clicks in training keep their relevance in all draws, as nothing tells how
-    it would move with position bias.
+    Items known by their clicks in training keep their relevance in all draws, as its dependence on
+    position bias is not stored.
 
     Args:
         fitted: the model.
-        counts: what it is asked about.
+        counts: the log to predict.
         shown: groups of its displays.
 
     Returns:
         (draws, groups), a single draw if the model has no uncertainty.
     """
-    count = int(np.clip(MOST_JUDGED // max(len(counts), 1), FEWEST_DRAWS, DRAWS))
+    count = int(np.clip(MOST_PREDICTED // max(len(counts), 1), FEWEST_DRAWS, DRAWS))
     draws = parameter_draws(fitted, count)
     networks = networks_of(draws)
     theta, _ = bias_by(fitted, draws, contexts_of(fitted, counts.contexts, warn=False))
@@ -162,7 +162,7 @@ def predicted_by_draws(
 
 
 def _with_known(fitted: FittedModel, counts: ClickCounts, relevance: np.ndarray) -> np.ndarray:
-    """(networks, pairs) relevance, that of items known by their clicks in their place."""
+    """(networks, pairs) relevance, replaced by that of `fitted.items` where it has the pair."""
     items = fitted.items
     if items is None:
         return relevance
@@ -178,26 +178,26 @@ Grade = Literal["inside", "just outside", "far outside"]
 FAR = 0.99
 """Level of the interval beyond which clicks lie far outside.
 
-One sound log in ten lies outside a 90 % interval, so that alone speaks against no model; one in a
-hundred lies outside this one, which has the same noise, spread and degrees of freedom. A model that
-is checked every week is then called wrong by chance once in two years."""
+For a correct model one log in ten lies outside a 90 % interval, which alone is no evidence against
+it; one in a hundred lies outside this one, which has the same noise, spread and degrees of freedom.
+A correct model that is checked every week is then rejected by chance once in two years."""
 
 
 @dataclass(frozen=True)
 class Backtest:
-    """Clicks of some displays beside those a model expected there.
+    """Observed clicks of some displays, and those a model predicted.
 
-    Rates are clicks a page, or a display where pages are unknown.
+    Rates are clicks per page, or per display where pages are unknown.
 
     Attributes:
-        pages: pages that hold the displays; None where the log does not tell.
-        displays: how many there were.
+        pages: pages with these displays; None if unknown.
+        displays: number of displays.
         clicks: observed.
-        predicted: clicks expected.
-        noise: standard error of the clicks; NaN with too few queries to tell.
+        predicted: expected clicks.
+        noise: standard error of the clicks; NaN with too few queries to estimate it.
         spread: standard deviation of `predicted` over the model's parameters; 0 if it has no
-            uncertainty of them.
-        freedom: degrees of freedom with which the two are known.
+            uncertainty about them.
+        freedom: degrees of freedom of noise and spread together.
         level: probability of the intervals.
     """
 
@@ -212,42 +212,42 @@ class Backtest:
 
     @property
     def per(self) -> str:
-        """What rates are for: "page" or "display"."""
+        """Unit of the rates: "page" or "display"."""
         return "display" if self.pages is None else "page"
 
     @property
     def observed_rate(self) -> float:
-        """Clicks observed a page, or a display."""
+        """Observed clicks per page, or per display."""
         return self.clicks / self._size
 
     @property
     def predicted_rate(self) -> float:
-        """Clicks expected a page, or a display."""
+        """Predicted clicks per page, or per display."""
         return self.predicted / self._size
 
     @property
     def observed_per_page(self) -> float | None:
-        """Clicks observed a page; None where pages are unknown."""
+        """Observed clicks per page; None where pages are unknown."""
         return None if self.pages is None else self.observed_rate
 
     @property
     def predicted_per_page(self) -> float | None:
-        """Clicks expected a page; None where pages are unknown."""
+        """Predicted clicks per page; None where pages are unknown."""
         return None if self.pages is None else self.predicted_rate
 
     @property
     def low(self) -> float:
-        """Rate that a sound model lets fall short of rarely; NaN where unknown."""
+        """Lower end of the predicted interval of the rate; NaN where unknown."""
         return float(np.maximum(self.predicted - self._half, 0) / self._size)
 
     @property
     def high(self) -> float:
-        """Rate that a sound model lets exceed rarely; NaN where unknown."""
+        """Upper end of the predicted interval of the rate; NaN where unknown."""
         return (self.predicted + self._half) / self._size
 
     @property
     def ratio(self) -> float:
-        """Clicks observed for one expected."""
+        """Observed clicks divided by predicted ones."""
         return self.clicks / self.predicted if self.predicted else float("nan")
 
     @property
@@ -262,15 +262,15 @@ class Backtest:
 
     @property
     def inside(self) -> bool | None:
-        """Whether the observed rate lies between low and high; None where that is unknown."""
+        """Whether the observed rate lies between low and high; None if unknown."""
         return None if np.isnan(self._half) else abs(self.clicks - self.predicted) <= self._half
 
     @property
     def grade(self) -> Grade | None:
-        """Where the observed clicks lie; None where that is unknown.
+        """Where the observed clicks lie; None if unknown.
 
-        Just outside is outside the interval of `level` and inside that of `FAR`. At a level of
-        `FAR` or more nothing is.
+        Just outside is outside the interval of `level` but inside that of `FAR`, which is
+        impossible at a level of `FAR` or more.
         """
         if self.inside is None:
             return None
@@ -280,37 +280,38 @@ class Backtest:
         return "far outside" if far else "just outside"
 
     @property
-    def words(self) -> str:
-        """The comparison as a sentence, and a warning where it fails."""
+    def summary(self) -> str:
+        """The comparison in words, without the final full stop, and a warning where it fails."""
         width = 2 * self._half / self._size
         # as many digits as the ends need to differ
         digits = 4 if not width > 0 else int(np.clip(np.ceil(-np.log10(width)) + 1, 2, 8))
 
-        def told(rate: float) -> str:
+        def rounded(rate: float) -> str:
             return f"{rate:.{digits}f}"
 
-        within = "" if np.isnan(width) else f" ({told(self.low)} to {told(self.high)})"
-        said = (
-            f"predicted {told(self.predicted_rate)} clicks a {self.per}{within}, "
-            f"observed {told(self.observed_rate)}"
+        within = "" if np.isnan(width) else f" ({rounded(self.low)} to {rounded(self.high)})"
+        rates = (
+            f"predicted {rounded(self.predicted_rate)} clicks per {self.per}{within}, "
+            f"observed {rounded(self.observed_rate)}"
         )
         if self.inside is None:
-            return f"{said}; too few queries to tell how far chance keeps them apart"
+            return f"{rates}; too few queries to estimate how much they differ by chance"
         if self.inside:
-            return said
+            return rates
         if self.grade == "just outside":
             return (
-                f"{said}. That is {self.away}, just outside the {self.level:.0%} interval: one "
-                f"sound log in {1 / (1 - self.level):.0f} lies outside, so check a second one"
+                f"{rates}. That is {self.deviation}, just outside the {self.level:.0%} interval: "
+                f"one log in {1 / (1 - self.level):.0f} lies outside by chance, so check a second "
+                "one"
             )
         return (
-            f"{said}. Warning: {self.away}, far outside the {self.level:.0%} interval; neither "
-            "chance nor the model's own uncertainty explains that"
+            f"{rates}. Warning: {self.deviation}, far outside the {self.level:.0%} interval; "
+            "neither chance nor the model's own uncertainty explains that"
         )
 
     @property
-    def away(self) -> str:
-        """How far observed clicks are from those predicted."""
+    def deviation(self) -> str:
+        """How far observed clicks are from predicted ones, in words."""
         more = "more" if self.clicks > self.predicted else "fewer"
         return f"{abs(self.ratio - 1):.1%} {more} clicks than predicted"
 
@@ -332,7 +333,7 @@ class Backtest:
             "ratio_high": self.ratio_high,
             "inside": self.inside,
             "grade": self.grade,
-            "words": self.words,
+            "words": self.summary,
         }
 
     @property
@@ -341,22 +342,22 @@ class Backtest:
 
     @property
     def _half(self) -> float:
-        """Half the interval of the clicks."""
+        """Half the width of the interval of the clicks."""
         return self._half_at(self.level)
 
     def _half_at(self, level: float) -> float:
-        """Half the interval of a level."""
+        """Half the width of the interval of a level."""
         quantile = stats.t.ppf((1 + level) / 2, self.freedom)
         return float(quantile * np.hypot(self.noise, self.spread))
 
 
 def backtest(fitted: FittedModel, counts: ClickCounts, level: float = 0.9) -> Backtest:
-    """Compare the clicks of a log with those a model expects there.
+    """Compare the clicks of a log with those a model predicts.
 
     Args:
         fitted: the model.
         counts: a log it was not trained on, with features if the model needs them.
-        level: probability with which a sound model's interval holds the observed clicks.
+        level: probability with which the interval of a correct model contains the observed clicks.
     """
     whole, _ = backtests(fitted, counts, (), level)
     return whole
@@ -365,20 +366,20 @@ def backtest(fitted: FittedModel, counts: ClickCounts, level: float = 0.9) -> Ba
 def backtests(
     fitted: FittedModel, counts: ClickCounts, columns: Sequence[ByColumn], level: float = 0.9
 ) -> tuple[Backtest, Mapping[str, tuple[Backtest, ...]]]:
-    """Backtests of a whole log, and of every value of some columns: column -> one a value."""
+    """Backtests of a whole log, and of every value of some columns: column -> one per value."""
     if not 0 < level < 1:
-        raise InputError(f"level must lie between 0 and 1, not {level}")
+        raise InputError(f"level must lie between 0 and 1, not {level}", code="level-out-of-range")
     chance = click_probabilities(fitted, counts)  # (entries,)
-    shown = Shown.of(counts, columns)
+    shown = GroupedDisplays.of(counts, columns)
     p = chance[shown.entry]
     displays, clicks, predicted = (
         shown.total(amount) for amount in (shown.displays, shown.clicks, shown.displays * p)
     )
     noise, queries = query_noise(shown, p)
     drawn, drawn_freedom = predicted_by_draws(fitted, counts, shown)
-    # relative, as the model's own answer rests on fewer draws
+    # relative, as the prediction itself averages over fewer draws
     spread = predicted * drawn.std(axis=0, ddof=min(len(drawn) - 1, 1)) / drawn.mean(axis=0)
-    # by Welch and Satterthwaite
+    # Welch-Satterthwaite
     freedom = (noise**2 + spread**2) ** 2 / (
         noise**4 / (queries - 1) + spread**4 / max(drawn_freedom, 1)
     )

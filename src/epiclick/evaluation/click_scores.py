@@ -2,14 +2,15 @@ r"""Scores of predicted clicks, and the baselines that any click model has to be
 
 Conventions are those of PyClick: natural logarithms for the log-likelihood, which is the mean
 within a result page and then over pages; perplexity at a rank is 2 to the minus mean log2 of the
-probability of what happened, and its mean is over ranks, each counting the same.
+probability of what happened, averaged over ranks with equal weights.
 
-A rate is drawn towards the overall one as if each group had one display more:
+A baseline's rate is shrunk towards the overall one as if each group had one more display:
 
 .. math:: p = \frac{M + c\, r}{N + c}, \quad c = 1,
 
-with N displays and M clicks of the group in training and r the overall click rate. So a group that
-training never showed gets r, and one without a click does not get 0, which one click would refute.
+with N displays and M clicks of the group in training and r the overall click rate. So a group
+without displays in training gets r, and one without clicks does not get 0, which a single click
+would make infinitely wrong.
 """
 
 import math
@@ -33,15 +34,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class ClickScores:
-    """How well click probabilities foretold the clicks.
+    """How well click probabilities predicted the clicks.
 
     Attributes:
-        display_log_likelihood: mean log-probability of what happened at a display.
-        pair_log_likelihood: the same a (query, doc) pair.
+        display_log_likelihood: mean log-probability of what happened, per display.
+        pair_log_likelihood: the same per (query, doc) pair.
         page_log_likelihood: mean within a page, then over pages; None where pages are unknown.
         perplexity: mean over the given contexts ("ranks") that were displayed.
-        by_context: given context columns, displays, clicks, observed, predicted, perplexity; a row
-            each.
+        by_context: given context columns, displays, clicks, observed, predicted, perplexity; one
+            row per given context.
     """
 
     display_log_likelihood: float
@@ -51,7 +52,7 @@ class ClickScores:
     by_context: pd.DataFrame
 
     def to_dict(self) -> dict[str, Any]:
-        """A record for JSON, which has no infinity: what is not finite becomes None."""
+        """A record for JSON, which has no infinity: values that are not finite become None."""
         return {
             "log_likelihood": {
                 "display": _finite(self.display_log_likelihood),
@@ -77,16 +78,17 @@ def score_clicks(
 
     .. math:: \ell = \sum_i M_i \log p_i + (N_i - M_i) \log(1 - p_i)
 
-    divided by displays and by pairs; over pages each display counts one over its page's length. A
-    probability of 0 or 1 costs nothing where the clicks confirm it, and everything (minus infinity)
-    where they contradict it.
+    divided by displays and by pairs; for pages, each display is weighted by one over the length of
+    its page. A probability of 0 or 1 scores 0 where the clicks agree, and minus infinity where they
+    contradict it.
 
     Args:
         counts: the displays and clicks.
         probability: (entries,) of a click at each entry of `counts`.
-        page_weights: how entries weigh on their pages; without them there is no page score.
-        pair_log_likelihood: the mean joint log-probability of a pair's clicks, from a model that
-            knows better than to multiply displays; taken as it is.
+        page_weights: weights of the entries within their pages; without them there is no page
+            score.
+        pair_log_likelihood: the mean joint log-probability of a pair's clicks, for a model under
+            which displays of a pair are not independent; used as given.
     """
     p = _checked(counts, probability)
     clicks, unclicked = counts.clicks, counts.displays - counts.clicks
@@ -104,7 +106,7 @@ def score_clicks(
         if pair_log_likelihood is None
         else pair_log_likelihood,
         page_log_likelihood=page,
-        # contexts that only other parts of a split were shown in are NaN, and left out
+        # contexts that were displayed only in other parts of a split are NaN, and left out
         perplexity=float(by_context["perplexity"].mean()),
         by_context=by_context,
     )
@@ -130,14 +132,16 @@ def _checked(counts: ClickCounts, probability: np.ndarray) -> np.ndarray:
     p = np.asarray(probability, np.float64)
     if p.shape != counts.pair.shape:
         raise InputError(
-            f"one probability an entry is needed: {len(counts.pair):,} entries, "
-            f"probabilities of shape {p.shape}"
+            f"one probability per entry is needed: {len(counts.pair):,} entries, "
+            f"probabilities of shape {p.shape}",
+            code="probabilities-wrong-shape",
         )
     bad = np.flatnonzero(~((p >= 0) & (p <= 1)))
     if len(bad):
         raise InputError(
             f"probabilities must lie in [0, 1]; {len(bad):,} do not, first at entry {bad[0]}: "
-            f"{p[bad[0]]}"
+            f"{p[bad[0]]}",
+            code="probability-out-of-range",
         )
     return p
 
@@ -150,7 +154,7 @@ EXTRA_DISPLAYS = 1.0  # c
 
 
 def overall_rate(train: ClickCounts, test: ClickCounts) -> np.ndarray:
-    """(entries of test,) the click rate of all training displays, everywhere."""
+    """(entries of test,) the click rate of all training displays."""
     return np.full(len(test.pair), train.total_clicks / train.total_displays)
 
 
@@ -166,7 +170,7 @@ def rate_by_context(train: ClickCounts, test: ClickCounts) -> np.ndarray:
 
 
 def rate_by_document(train: ClickCounts, test: ClickCounts) -> np.ndarray:
-    """(entries of test,) the click rate of the entry's own (query, doc) pair, wherever shown."""
+    """(entries of test,) the click rate of the entry's (query, doc) pair over all positions."""
     row = locate_rows(
         {"query_id": test.query_id, "doc_id": test.doc_id},
         {"query_id": train.query_id, "doc_id": train.doc_id},
@@ -175,7 +179,7 @@ def rate_by_document(train: ClickCounts, test: ClickCounts) -> np.ndarray:
 
 
 def kept_rates(fitted: FittedModel, test: ClickCounts) -> dict[str, np.ndarray]:
-    """(entries of test,) the click rates that a model keeps of its own log, by name of the rule."""
+    """(entries of test,) the click rates of its training log that a model keeps, by baseline."""
     kept, (_, index) = fitted.training.checks["by_context"], given_of(fitted)
     displays, clicks = (np.bincount(index, kept[name]) for name in ("displays", "clicks"))
     overall = clicks.sum() / displays.sum()
@@ -196,12 +200,12 @@ BASELINES: Mapping[str, Baseline] = {
     "by_context": rate_by_context,
     "by_document": rate_by_document,
 }
-"""Name -> function of training and test counts, giving the probability of a click at each entry."""
+"""Name -> function of training and test counts: the probability of a click at each test entry."""
 
 
 def _smoothed(train: ClickCounts, group: np.ndarray, size: int, row: np.ndarray) -> np.ndarray:
-    """The smoothed rate of the training groups at `row`, of an empty group where that is -1."""
+    """The smoothed rate of the training groups at `row`; of an empty group where it is -1."""
     rate = train.total_clicks / train.total_displays
-    displays = np.bincount(group, train.displays, size + 1)[row]  # row -1: the empty one at the end
+    displays = np.bincount(group, train.displays, size + 1)[row]  # row -1: the empty last group
     clicks = np.bincount(group, train.clicks, size + 1)[row]
     return (clicks + EXTRA_DISPLAYS * rate) / (displays + EXTRA_DISPLAYS)

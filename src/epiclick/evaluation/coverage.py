@@ -1,33 +1,33 @@
 r"""Coverage of intervals, and whether ranks of truths among draws are uniform.
 
-Values of one world are alike: they share its position bias, its network and its luck. So the share
-of held truths is a ratio of sums over worlds w, and its error comes from the differences between
-them:
+Values of one world are correlated: they share its position bias, its network and its noise. So the
+share of covered truths is a ratio of sums over worlds w, and its error is estimated from the
+differences between worlds:
 
 .. math:: \hat p = \frac{\sum_w y_w}{\sum_w n_w}, \qquad
           s^2 = \frac{W}{W - 1} \frac{\sum_w (y_w - \hat p\, n_w)^2}{(\sum_w n_w)^2}
 
-Near 0 and 1, or with few worlds, that error may come out as 0. The interval is therefore Wilson's:
-all shares p with
+Near 0 and 1, or with few worlds, that error may be estimated as 0. The interval is therefore
+Wilson's: all shares p with
 
 .. math:: (\hat p - p)^2 \le t^2\, p (1 - p) / n^*, \qquad n^* = \hat p (1 - \hat p) / s^2,
 
-t being Student's quantile with W - 1 degrees of freedom, and n* (how many independent values the
-worlds are worth) no more than there are values, or than there are worlds if all values agree.
+where t is Student's quantile with W - 1 degrees of freedom, and n*, the effective number of
+independent values, is at most the number of values, or of worlds if all values agree.
 
-Two statistics of N independent ranks out of 0 ... L see different faults:
+Two statistics of N independent ranks out of 0 ... L detect different faults:
 
-- chi2 of the ranks in equal bins sees any pattern, such as too many ranks in the middle;
+- chi2 of the ranks in equal bins detects any pattern, such as too many ranks in the middle;
 - the distance of their distribution function from the diagonal (Säilynoja, Bürkner and Vehtari
   2022),
 
 .. math:: \min_{z} 2 \min\{P(B_z \le R_z), P(B_z \ge R_z)\}, \qquad B_z \sim Bin(N, z),
 
-where R_z ranks lie below z (L + 1), sees a shift to one side.
+where R_z ranks lie below z (L + 1), detects a shift to one side.
 
-The distribution of both under uniform ranks is simulated, L and N being what they are, so nothing
-rests on large numbers. The p-value of the two together is the place of the smaller p-value among
-those of simulated ranks: exact, the failure rate is the one asked for.
+The distribution of both under uniform ranks is simulated for the given L and N, so nothing is
+asymptotic. The p-value of the two together is the rank of the smaller p-value among those of
+simulated ranks, so the false-alarm rate is exactly the nominal one.
 
 Ranks from one world are not independent: take one from each (`one_per_world`).
 """
@@ -39,13 +39,13 @@ import numpy as np
 from scipy.stats import binom
 from scipy.stats import t as student
 
-SURE = 0.99
-"""Probability that the interval of a share holds."""
+CONFIDENCE = 0.99
+"""Of the interval of a share."""
 
 
 @dataclass(frozen=True)
 class Share:
-    """A share of values, with what is known of it.
+    """A share of values, with its uncertainty.
 
     Attributes:
         actual: the share.
@@ -64,17 +64,17 @@ class Share:
     values: int
 
     def excludes(self, nominal: float) -> bool:
-        """Whether the interval leaves the nominal share out."""
+        """Whether the nominal share lies outside the interval."""
         return not self.low <= nominal <= self.high
 
 
-def clustered_share(hit: np.ndarray, world: np.ndarray, sure: float = SURE) -> Share:
-    """The share of hits with an interval that knows of worlds.
+def clustered_share(hit: np.ndarray, world: np.ndarray, confidence: float = CONFIDENCE) -> Share:
+    """The share of hits with an interval that accounts for clustering by world.
 
     Args:
         hit: (values,) bool.
         world: (values,) which world each value comes from; any labels.
-        sure: probability that the interval holds.
+        confidence: of the interval.
     """
     assert len(hit) == len(world) > 0
     values = len(hit)
@@ -85,10 +85,10 @@ def clustered_share(hit: np.ndarray, world: np.ndarray, sure: float = SURE) -> S
     error = _ratio_error(hits, sizes, actual)
     spread = actual * (1 - actual)
     if spread == 0:
-        worth = float(worlds)
+        size = float(worlds)
     else:
-        worth = min(spread / error**2, float(values)) if error > 0 else float(values)
-    low, high = _wilson(actual, worth, float(student.ppf((1 + sure) / 2, worlds - 1)))
+        size = min(spread / error**2, float(values)) if error > 0 else float(values)
+    low, high = _wilson(actual, size, float(student.ppf((1 + confidence) / 2, worlds - 1)))
     return Share(actual, error, low, high, worlds, values)
 
 
@@ -99,8 +99,8 @@ def clustered_mean(values: np.ndarray, world: np.ndarray) -> tuple[float, float]
     return mean, _ratio_error(sums, sizes, mean) if len(sizes) > 1 else float("nan")
 
 
-def held(truth: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Whether each interval holds its truth; same shapes."""
+def is_covered(truth: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Whether each interval contains its truth; same shapes."""
     return (low <= truth) & (truth <= high)
 
 
@@ -108,7 +108,7 @@ def interval_of_draws(draws: np.ndarray, level: float) -> tuple[np.ndarray, np.n
     """Central interval of (values, draws): low and high, (values,) each.
 
     Ends are order statistics, the quantile p being that of rank p (draws + 1): an interval of 99
-    draws from the distribution of the truth holds it with the very probability `level`.
+    draws from the distribution of the truth contains it with probability exactly `level`.
     """
     tail = (1 - level) / 2
     low, high = np.quantile(draws, [tail, 1 - tail], axis=-1, method="weibull")
@@ -120,8 +120,8 @@ def ranks_among(
 ) -> np.ndarray:
     """Rank of each truth among its draws, 0 ... draws; (values,) of (values, draws).
 
-    Uniform if the truth comes from the distribution of the draws. Among equals the truth takes a
-    random place (the middle one without a generator).
+    Uniform if the truth comes from the distribution of the draws. Ties are broken at random, or in
+    the middle without a generator.
     """
     below = (draws < truth[:, None]).sum(axis=1)
     equal = (draws == truth[:, None]).sum(axis=1)
@@ -129,16 +129,16 @@ def ranks_among(
 
 
 def crps(truth: np.ndarray, draws: np.ndarray) -> np.ndarray:
-    r"""Continuous ranked probability score of each value, the less the better.
+    r"""Continuous ranked probability score of each value, lower is better.
 
     .. math:: E|X - y| - \tfrac12 E|X - X'|
 
-    for draws X (values, draws) and truth y (values,); the second term is the estimate that is right
-    in the mean whatever the number of draws.
+    for draws X (values, draws) and truth y (values,); the second term is estimated without bias,
+    whatever the number of draws.
     """
-    import scoringrules  # comes with the extra "calibration" only
+    import scoringrules  # only with the extra "calibration"
 
-    # with a single draw the second term is unknown, and 0 as for a point
+    # with a single draw the second term is unknown, and taken as 0, as for a point
     if draws.shape[1] == 1:
         return np.abs(draws[:, 0] - truth)
     return np.asarray(scoringrules.crps_ensemble(truth, draws, estimator="pwm"))
@@ -157,21 +157,21 @@ def _ratio_error(sums: np.ndarray, sizes: np.ndarray, ratio: float) -> float:
     return float(np.sqrt(worlds / (worlds - 1) * squares) / sizes.sum())
 
 
-def _wilson(share: float, worth: float, t: float) -> tuple[float, float]:
-    """Both ends of Wilson's interval of a share seen among `worth` values."""
-    scale = 1 + t**2 / worth
-    centre = (share + t**2 / (2 * worth)) / scale
-    half = t * np.sqrt(share * (1 - share) / worth + t**2 / (4 * worth**2)) / scale
-    # around a share of 0 or 1 rounding can put an end on the wrong side of it
+def _wilson(share: float, size: float, t: float) -> tuple[float, float]:
+    """Both ends of Wilson's interval of a share among `size` values."""
+    scale = 1 + t**2 / size
+    centre = (share + t**2 / (2 * size)) / scale
+    half = t * np.sqrt(share * (1 - share) / size + t**2 / (4 * size**2)) / scale
+    # at a share of 0 or 1 rounding can put an end on the wrong side of it
     return max(0.0, min(share, float(centre - half))), min(1.0, max(share, float(centre + half)))
 
 
+FAILURES = 0.01
+"""Share of calibrated methods that a test flags."""
+
 SIMULATIONS = 1999
 BINS = 20
-LEAST_IN_BIN = 5  # ranks expected in a bin, at least
-
-FAILURES = 0.01
-"""Share of right methods that a test flags."""
+LEAST_IN_BIN = 5  # least number of ranks expected in a bin
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ class Uniformity:
         chi2_p: of the binned ranks.
         ecdf_p: of the distribution function.
         ranks: number of ranks.
-        draws: number of draws L they are ranks among.
+        draws: number of draws L that each rank is among.
     """
 
     p_value: float
@@ -194,7 +194,7 @@ class Uniformity:
 
     @property
     def flagged(self) -> bool:
-        """Whether ranks so far from uniform are rarer than 1 in 100."""
+        """Whether uniform ranks give so small a p-value in at most 1 of 100 cases."""
         return self.p_value <= FAILURES
 
 
@@ -206,9 +206,9 @@ def one_per_world(world: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def uniformity(ranks: np.ndarray, draws: int) -> Uniformity:
-    """Test (n,) independent ranks among so many draws.
+    """Test (n,) independent ranks among this number of draws.
 
-    The simulated ranks are the same at every call, so that a result can be had again.
+    The simulated ranks are the same at every call, so results are reproducible.
     """
     ranks = np.asarray(ranks)
     assert len(ranks) > 0
@@ -254,7 +254,7 @@ def _ecdf(counts: np.ndarray, ranks: int) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def _two_sided(ranks: int, draws: int) -> np.ndarray:
-    """(draws, ranks + 1) probability of a number below 1, 2, ... L at least as far out."""
+    """(draws, ranks + 1) two-sided tail probability of each number of ranks below 1, 2, ... L."""
     shares, number = _shares(draws)[:, None], np.arange(ranks + 1)
     return 2 * np.minimum(binom.cdf(number, ranks, shares), binom.sf(number - 1, ranks, shares))
 
@@ -265,6 +265,6 @@ def _shares(draws: int) -> np.ndarray:
 
 
 def _tail_shares(statistic: np.ndarray) -> np.ndarray:
-    """Share of all statistics that are at least as large as each of them; same shape."""
+    """Share of all statistics that are at least as large as each one; same shape."""
     ascending = np.sort(statistic)
     return 1 - np.searchsorted(ascending, statistic, side="left") / len(statistic)

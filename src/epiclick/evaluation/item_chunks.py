@@ -1,4 +1,4 @@
-"""Relevance of items, chunk after chunk, from the best that is known of them."""
+"""Relevance of items, chunk by chunk, from their clicks, their features or the model itself."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ CHUNK = 65_536  # items at once
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
-    """Some items; (items,) each.
+class ItemRelevance:
+    """Relevance of some items; (items,) each.
 
     Attributes:
         query_id: their queries.
@@ -26,10 +26,10 @@ class Judged:
         mean: expected relevance.
         low: lower end of its interval; NaN without one.
         high: upper end.
-        alpha: of the Beta with the same mean and variance; NaN for points.
-        beta: likewise.
-        displays: how often they were shown; None without a log.
-        clicks: how often they were clicked; None likewise.
+        alpha: first parameter of the Beta with the same mean and variance; NaN for points.
+        beta: second parameter.
+        displays: number of displays; None without a log.
+        clicks: number of clicks; None without a log.
     """
 
     query_id: pa.Array
@@ -45,8 +45,8 @@ class Judged:
 
 def item_chunks(
     fitted: FittedModel, log: ClickCounts | None, features: FeatureTable | None, level: float
-) -> Iterator[Judged]:
-    """Items of the log, or else of the features, or else those that the model keeps.
+) -> Iterator[ItemRelevance]:
+    """Items of the log; without one those that the model keeps, or else those of the features.
 
     Intervals have this level; those of items that the model keeps have the model's own.
     """
@@ -64,26 +64,26 @@ def item_chunks(
         start += len(frame)
         ids = (own[name].combine_chunks() for name in ("query_id", "doc_id"))
         columns = (frame[name].to_numpy() for name in ("mean", "low", "high", "alpha", "beta"))
-        yield Judged(*ids, *columns)
+        yield ItemRelevance(*ids, *columns)
 
 
-def _kept(items: Items) -> Iterator[Judged]:
+def _kept(items: Items) -> Iterator[ItemRelevance]:
     for start in range(0, len(items.query_id), CHUNK):
         part = slice(start, start + CHUNK)
         alpha, beta = items.alpha[part], items.beta[part]
-        yield Judged(
+        yield ItemRelevance(
             items.query_id.slice(start, CHUNK),
             items.doc_id.slice(start, CHUNK),
             *(alpha / (alpha + beta), items.low[part], items.high[part], alpha, beta),
         )
 
 
-def _by_clicks(fitted: FittedModel, log: ClickCounts, level: float) -> Iterator[Judged]:
+def _by_clicks(fitted: FittedModel, log: ClickCounts, level: float) -> Iterator[ItemRelevance]:
     from epiclick.posterior.items import posteriors  # which loads jax
 
     for part, known in posteriors(fitted, log, level):
         betas = known.betas
-        yield Judged(
+        yield ItemRelevance(
             part.query_id,
             part.doc_id,
             *(known.mean, known.low, known.high, betas.alpha, betas.beta),
@@ -91,12 +91,12 @@ def _by_clicks(fitted: FittedModel, log: ClickCounts, level: float) -> Iterator[
         )
 
 
-def _by_features(fitted: FittedModel, log: ClickCounts, level: float) -> Iterator[Judged]:
+def _by_features(fitted: FittedModel, log: ClickCounts, level: float) -> Iterator[ItemRelevance]:
     networks = networks_of(parameter_draws(fitted))
     for _, _, part in chunks_of(log, CHUNK):
         found = relevance_of_pairs(fitted, networks, part)  # (members, pairs) each
         own = fitted.relevance_head.columns(*found, level)
-        yield Judged(
+        yield ItemRelevance(
             part.query_id,
             part.doc_id,
             *(own["mean"], own["low"], own["high"], own["alpha"], own["beta"]),

@@ -1,13 +1,13 @@
-r"""A model's scores on a log: overall, jointly, by queries seen in training, beside baselines.
+r"""A model's scores on a log: overall, joint, by whether queries were trained on, and baselines.
 
 The probability of a single click depends on expectations alone; the joint probability of several
-also sees how sure a model is of them. With biases theta^(i), i = 1 ... S, drawn from the model:
+also depends on the model's uncertainty. With biases theta^(i), i = 1 ... S, drawn from the model:
 
 .. math:: \text{pair: } \sum_{qd} \log \frac1S \sum_i JJ_{qd}(\theta^{(i)}), \qquad
           \text{whole: } \log \frac1S \sum_i \prod_{qd} JJ_{qd}(\theta^{(i)})
 
-The latter is the estimate that the paper publishes (its section 5.2). Binomial coefficients, the
-same for all models, are left out: the clicks are taken in the order in which they came.
+The latter is the estimate in the paper (section 5.2). Binomial coefficients, the same for all
+models, are left out, as if the order of the clicks were observed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -56,7 +56,7 @@ def joint_log_likelihood(
         emission: (samples, contexts) drawn from the model, or a single one.
         alpha: (pairs,) first parameter of the Beta of relevance.
         beta: (pairs,) second parameter.
-        batches: how the pairs are dealt, where several counts are to share compiled programs.
+        batches: of the pairs, where several counts are to share compiled programs.
     """
     refuse_after_fork()
     if batches is None:
@@ -83,7 +83,7 @@ def _weighted(
     return mean @ batch.weight, each @ batch.weight
 
 
-SAMPLES = 60  # position biases drawn where they are Betas, as in the paper
+SAMPLES = 60  # draws of position bias where it is a Beta, as in the paper
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,10 +93,10 @@ class Evaluation:
     Attributes:
         clicks: scores of the click probabilities.
         joint: log-likelihood of the whole log at once, per display.
-        fit: whether clicks vary as a position-based model says.
-        by_queries: scores on the queries that were trained on ("train"), that stopped training
+        fit: whether clicks vary as much as a position-based model expects.
+        by_queries: scores on the queries that were trained on ("train"), that decided when to stop
             ("held-out") and that are new to the model ("new"), where there are any.
-        baselines: scores of simple rules learned from the training log.
+        baselines: scores of simple click rates from the training log.
     """
 
     clicks: ClickScores
@@ -129,9 +129,9 @@ def evaluate(
     Args:
         fitted: the model.
         counts: the log.
-        pages: weights of its entries on pages, for scores a page.
-        train: the log the model was trained on, from which baselines learn. Without it, those that
-            the model itself can tell are given.
+        pages: weights of its entries within pages, for scores per page.
+        train: the log the model was trained on, for the baselines. Without it, only those whose
+            rates the model keeps are scored.
     """
     probability = click_probabilities(fitted, counts)
     joint = _joint(fitted, counts, probability)
@@ -143,7 +143,7 @@ def evaluate(
         joint=joint.whole / counts.total_displays,
         fit=chi2_per_df(counts, theta),
         by_queries={
-            # a model without features knows items by their clicks, held-out ones too: leave them
+            # a model without features keeps items with their clicks, held-out ones too: drop them
             name: _part_scores(replace(fitted, items=None) if name == "held-out" else fitted, part)
             for name, part in _by_queries(fitted, counts)
         },
@@ -158,7 +158,7 @@ def _part_scores(fitted: FittedModel, counts: ClickCounts) -> ClickScores:
 
 
 def _joint(fitted: FittedModel, counts: ClickCounts, probability: np.ndarray) -> JointScores:
-    """Joint log-likelihoods; displays are independent for a model without uncertainty."""
+    """Joint log-likelihoods; for a model without uncertainty displays are independent."""
     if not fitted.relevance_head.has_uncertainty:
         total = score_clicks(counts, probability).display_log_likelihood * counts.total_displays
         return JointScores(total, total)
@@ -167,7 +167,7 @@ def _joint(fitted: FittedModel, counts: ClickCounts, probability: np.ndarray) ->
 
 
 def _by_queries(fitted: FittedModel, counts: ClickCounts) -> Iterator[tuple[str, ClickCounts]]:
-    """The pairs of the log by what the model has seen of their queries."""
+    """The pairs of the log by whether their queries were trained on, held out or new."""
     train, held_out = (
         is_among("query_id", counts.query_id, queries)
         for queries in (fitted.queries.train, fitted.queries.held_out)

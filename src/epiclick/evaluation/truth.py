@@ -1,7 +1,7 @@
-"""A model's intervals against the known truth of a simulated world."""
+"""Coverage of a model's intervals in a simulated world, whose truth is known."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ from epiclick.data.checksums import reading
 from epiclick.data.counts import ClickCounts
 from epiclick.data.files import did_you_mean_path
 from epiclick.errors import InputError
-from epiclick.evaluation.item_chunks import Judged, item_chunks
+from epiclick.evaluation.coverage import is_covered
+from epiclick.evaluation.item_chunks import ItemRelevance, item_chunks
 from epiclick.fitted.state import FittedModel
 from epiclick.fitted.tables import click_table
 from epiclick.simulate.users import USERS, examination_at, examination_table
@@ -34,12 +35,12 @@ FILES = (TRUTH, RELEVANCE)
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """What is true in a simulated world.
+    """The truth of a simulated world.
 
     Attributes:
         position_bias: (positions,) from position 1 on.
         keys: query_id and doc_id of the items.
-        relevance: (items,) probability of a click if looked at.
+        relevance: (items,) probability of a click if examined.
         users: how users click, as in `simulate`.
     """
 
@@ -55,9 +56,9 @@ class Truth:
     def click_chances(
         self, page: np.ndarray, position: np.ndarray, relevance: np.ndarray
     ) -> np.ndarray:
-        """True probability of a click at each slot of some pages, whatever happens above it.
+        """True marginal probability of a click at each slot of some pages.
 
-        Positions below the last of this world are looked at as that one is.
+        Positions deeper than the last of this world have the bias of that one.
 
         Args:
             page: (slots,) number of each slot's page: 0, 1, ...
@@ -66,7 +67,7 @@ class Truth:
         """
         below = max(int(position.max()) - len(self.position_bias), 0)
         theta = np.append(self.position_bias, np.repeat(self.position_bias[-1:], below))
-        pages = np.zeros((int(page.max()) + 1, len(theta)))  # nobody clicks where nothing is
+        pages = np.zeros((int(page.max()) + 1, len(theta)))  # empty slots are never clicked
         pages[page, position - 1] = relevance
         return USERS[self.users].probability(pages, theta)[page, position - 1]
 
@@ -86,13 +87,15 @@ def read_truth(folder: str | Path) -> Truth:
     if not folder.exists():
         near = did_you_mean_path(folder)
         raise InputError(
-            f"--truth {folder} is not there{near}. Give the folder that `epiclick simulate --out` "
-            "wrote"
+            f"--truth {folder} does not exist{near}. Give the folder that "
+            "`epiclick simulate --out` wrote",
+            code="folder-missing",
         )
     if missing:
         raise InputError(
-            f"--truth {folder} is no simulated world: it has no {' and no '.join(missing)}. Give "
-            "the folder that `epiclick simulate --out` wrote"
+            f"--truth {folder} is not a simulated world: it has no {' and no '.join(missing)}. "
+            "Give the folder that `epiclick simulate --out` wrote",
+            code="not-a-world",
         )
     truth = read_truth_file(folder)
     with world_file(folder, truth, RELEVANCE) as path:
@@ -108,29 +111,29 @@ CURVE_LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 @dataclass(frozen=True)
 class ItemCoverage:
-    """Of items whose true relevance is known.
+    """Coverage of the intervals of items whose true relevance is known.
 
     Attributes:
-        items: how many.
-        held: how many intervals of the model's level hold it.
-        curve: level -> share of intervals of that level that hold it, by Betas of the same mean
-            and variance; empty for points of an ensemble, which has none.
-        error: mean distance of the expected relevance from the true one.
+        items: number of items.
+        covered: number of intervals of the model's level that contain the truth.
+        curve: level -> share of intervals of that level that contain the truth, by Betas with the
+            same mean and variance; empty for an ensemble of points, which has no Betas.
+        error: mean absolute error of the expected relevance.
     """
 
     items: int
-    held: int
+    covered: int
     curve: tuple[tuple[float, float], ...]
     error: float
 
 
 class CoverageCount:
-    """Counts while items pass by."""
+    """Running counts over chunks of items."""
 
     def __init__(self, truth: Truth, scale: float) -> None:
-        """Truth, and what it is multiplied by: the bias at the position relevance is meant for."""
+        """Truth, and the true bias at the anchor, which relevance is multiplied by."""
         self.truth, self.scale = truth, scale
-        self.items = self.held = 0
+        self.items = self.covered = 0
         self.inside = np.zeros(len(CURVE_LEVELS), np.int64)
         self.error = 0.0
         self.has_betas = True
@@ -143,19 +146,19 @@ class CoverageCount:
         scale = float(truth.bias_at(fitted.contexts)[fitted.anchor])
         return None if np.isnan(scale) else cls(truth, scale)
 
-    def add(self, part: Judged) -> None:
-        """Hold the intervals of some items against the truth; a point has none to hold."""
+    def add(self, part: ItemRelevance) -> None:
+        """Count the intervals of some items that contain the truth; points have no intervals."""
         if np.isnan(part.low).any():
             return
         truth = self.scale * self.truth.relevance_of(part.query_id, part.doc_id)
         known = ~np.isnan(truth)
         truth = truth[known]
         self.items += len(truth)
-        self.held += int(np.sum((part.low[known] <= truth) & (truth <= part.high[known])))
+        self.covered += int(is_covered(truth, part.low[known], part.high[known]).sum())
         self.error += float(np.abs(part.mean[known] - truth).sum())
         alpha, beta = part.alpha[known], part.beta[known]
         self.has_betas = self.has_betas and not np.isnan(alpha).any()
-        # a central interval holds what lies less than half its level from the middle
+        # a central interval contains what has a cumulative probability within level / 2 of 1/2
         distance = np.abs(2 * special.betainc(alpha, beta, truth) - 1)
         self.inside += np.array([int(np.sum(distance <= level)) for level in CURVE_LEVELS])
 
@@ -165,50 +168,52 @@ class CoverageCount:
             return None
         shares = zip(CURVE_LEVELS, (self.inside / self.items).tolist(), strict=True)
         curve = tuple(shares) if self.has_betas else ()
-        return ItemCoverage(self.items, self.held, curve, self.error / self.items)
+        return ItemCoverage(self.items, self.covered, curve, self.error / self.items)
 
 
 LEVELS = (0.5, 0.9)
-"""Probabilities of the intervals that are held against the truth."""
+"""Probabilities of the intervals that are compared with the truth."""
 
 MANY = 30
-"""Values from which on a share says more than a number."""
+"""Number of values from which coverage is printed as a share."""
 
 
 @dataclass(frozen=True)
-class Held:
-    """True values of one kind, and how many of them lie in their intervals.
+class Coverage:
+    """How many true values of one kind lie in their intervals.
 
     Attributes:
         quantity: "position_bias", relative to the reference, or "relevance".
-        level: probability that the intervals promise.
-        values: how many there are.
-        held: how many of them the intervals hold.
+        level: nominal coverage of the intervals.
+        values: number of values.
+        covered: number of values in their intervals.
     """
 
     quantity: str
     level: float
     values: int
-    held: int
+    covered: int
 
     @property
     def share(self) -> float:
-        """Of the values that are held."""
-        return self.held / self.values
+        """Share of the values in their intervals."""
+        return self.covered / self.values
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {**asdict(self), "share": self.share}
+        """A record for JSON."""
+        counts = {"values": self.values, "held": self.covered, "share": self.share}
+        return {"quantity": self.quantity, "level": self.level, **counts}
 
 
-def held(
+def coverage_in_world(
     fitted: FittedModel, counts: ClickCounts, truth: Truth, levels: Sequence[float] = LEVELS
-) -> tuple[Held, ...]:
-    """Hold intervals of position bias, and of the relevance of a log's items, against the truth.
+) -> tuple[Coverage, ...]:
+    """Coverage of intervals of position bias, and of the relevance of a log's items.
 
-    Items are judged by their own clicks in the log, and by their features if the model has any.
+    Relevance is estimated from the items' clicks in the log, and from features if the model has
+    any.
     """
-    found = [each for level in levels if (each := _held_biases(fitted, truth, level))]
+    found = [each for level in levels if (each := _bias_coverage(fitted, truth, level))]
     for level in levels:
         count = CoverageCount.of(fitted, truth)
         if count is None:
@@ -216,17 +221,18 @@ def held(
         for part in item_chunks(fitted, counts, counts.features, level):
             count.add(part)
         if items := count.found():
-            found.append(Held("relevance", level, items.items, items.held))
+            found.append(Coverage("relevance", level, items.items, items.covered))
     if not found:
         raise InputError(
-            "--truth: the model has no intervals to hold it, or nothing in the log is of that "
-            "world; give the world that the log comes from, and an epistemic model with an anchor"
+            "--truth: the model has no intervals, or nothing in the log comes from that world; "
+            "give the world that the log comes from, and an epistemic model with an anchor",
+            code="nothing-to-cover",
         )
     return tuple(found)
 
 
-def _held_biases(fitted: FittedModel, truth: Truth, level: float) -> Held | None:
-    """Of the contexts but the reference; None where nothing is known, or nothing can be held."""
+def _bias_coverage(fitted: FittedModel, truth: Truth, level: float) -> Coverage | None:
+    """Of all contexts except the reference; None without a known truth or without intervals."""
     table = click_table(fitted, level)
     low, high = (table[f"relative_{end}"].to_numpy(float) for end in ("low", "high"))
     true = truth.bias_at(fitted.contexts)
@@ -234,24 +240,24 @@ def _held_biases(fitted: FittedModel, truth: Truth, level: float) -> Held | None
     known = ~np.isnan(true) & ~np.isnan(low) & (low < high)
     if not known.any():
         return None
-    inside = (low <= true) & (true <= high) & known
-    return Held("position_bias", level, int(known.sum()), int(inside.sum()))
+    inside = is_covered(true, low, high) & known
+    return Coverage("position_bias", level, int(known.sum()), int(inside.sum()))
 
 
-def words(found: Sequence[Held]) -> str:
-    """The same in sentences."""
-    told = []
+def coverage_summary(found: Sequence[Coverage]) -> str:
+    """Coverage in sentences, one per quantity."""
+    sentences = []
     for quantity, called in (
         ("position_bias", "true position biases"),
         ("relevance", "true relevances"),
     ):
         of = [each for each in found if each.quantity == quantity]
-        parts = [f"{each.level:.0%} intervals hold {_count(each)}" for each in of]
+        parts = [f"{each.level:.0%} intervals contain {_count(each)}" for each in of]
         if parts:
-            told.append(f"Of {of[0].values:,} {called}, {' and '.join(parts)}.")
-    return " ".join(told)
+            sentences.append(f"Of {of[0].values:,} {called}, {' and '.join(parts)}.")
+    return " ".join(sentences)
 
 
-def _count(each: Held) -> str:
+def _count(each: Coverage) -> str:
     """A number where values are few, a share where they are many."""
-    return f"{each.held}" if each.values < MANY else f"{each.share:.1%}"
+    return f"{each.covered}" if each.values < MANY else f"{each.share:.1%}"

@@ -1,1 +1,1 @@
-"""Out to other tools: training sets for rankers, judgements and runs, posterior samples."""
+"""Exports for other tools: training sets for rankers, judgements, runs, posterior samples."""

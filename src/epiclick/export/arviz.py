@@ -36,7 +36,7 @@ class ItemSamples:
 
     Attributes:
         query_id: (items,) int64 or string.
-        doc_id: (items,) likewise.
+        doc_id: (items,) int64 or string.
         relevance: (draws, items).
         of: number of items that these were chosen from.
     """
@@ -50,16 +50,17 @@ class ItemSamples:
 def independent_draws(
     fitted: FittedModel, count: int, kind: str, rng: np.random.Generator
 ) -> list[Parameters]:
-    """Parameters from the posterior, or members of an ensemble drawn at random; bias is a point."""
+    """Parameters from the posterior, or random members of an ensemble; bias is a point in each."""
     if fitted.members:
         drawn = [fitted.members[i] for i in rng.integers(len(fitted.members), size=count)]
         return [_with_point_bias(fitted, member, rng) for member in drawn]
     if fitted.posterior is None and fitted.parameters.position.is_point:
         raise InputError(
-            "there are no samples to export: this model has one number for everything; fit it "
-            "with members=5, or fit an EpistemicPBM"
+            "there are no samples to export: this model has point estimates only; fit it with "
+            "members=5, or fit an EpistemicPBM",
+            code="no-samples",
         )
-    # the second half would mirror the first
+    # the second half mirrors the first
     draws = parameter_draws(fitted, 2 * count, kind=kind, seed=int(rng.integers(2**31)))
     return list(draws[:count])
 
@@ -87,14 +88,15 @@ def samples_given_clicks(
 ) -> ItemSamples:
     """Relevance of the most displayed pairs given each draw and the pairs' own clicks.
 
-    That of a draw is taken as the Beta of its exact mean and variance.
+    Given a draw, it is sampled from the Beta with its exact mean and variance.
     """
-    from epiclick.posterior.item_posterior import item_posterior  # which loads jax
+    from epiclick.posterior.item_posterior import item_posterior  # loads jax
 
     if not fitted.relevance_head.learns_from_clicks:
         raise InputError(
-            "a pointwise model has one number for an item and does not learn from its clicks; give "
-            "features alone, or fit an EpistemicPBM"
+            "a pointwise model has a point estimate per item and does not learn from its clicks; "
+            "give features alone, or fit an EpistemicPBM",
+            code="pointwise-model",
         )
     shown = np.bincount(counts.pair, counts.displays, len(counts))
     chosen = counts.subset(np.argsort(-shown, kind="stable")[:most])
@@ -119,7 +121,8 @@ def samples_by_features(
     """Relevance of the first items of a table given each draw."""
     if fitted.features is None:
         raise InputError(
-            "the model was trained without features, so it cannot predict from them; give clicks"
+            "the model was trained without features, so it cannot predict from them; give clicks",
+            code="model-without-features",
         )
     rows = np.arange(min(most, len(features)))
     parts = relevance_of_rows(fitted, networks_of(draws), features, rows)
@@ -134,7 +137,7 @@ def samples_by_features(
 
 DRAWS = 1000
 ITEMS = 100
-"""Most items whose relevance is sampled, unless told."""
+"""Default of the most items whose relevance is sampled."""
 
 KINDS = ("robust", "bayes")
 
@@ -158,23 +161,30 @@ def to_inference_data(
     """An `arviz.InferenceData`: `position_bias`, and `relevance` of items where any are given.
 
     Args:
-        model: what was fitted.
-        counts: clicks; relevance of the most displayed items is given their own.
-        features: of the items; without counts relevance of the first of them is from these alone.
-        draws: samples, in one chain: they are independent.
-        items: of how many items relevance is sampled, at most.
-        kind: "robust": as spread as the differences between queries tell; "bayes": as if clicks
-            followed the model. An ensemble, and the paper's estimators, have a spread of their own.
+        model: a fitted model.
+        counts: clicks; relevance of the most displayed items is sampled given their own.
+        features: of the items; without counts, relevance of the first ones given these alone.
+        draws: samples, in one chain, as they are independent.
+        items: most items whose relevance is sampled.
+        kind: "robust": spread estimated from the differences between queries; "bayes": as if the
+            model were exact. An ensemble, and the paper's estimators, have their own spread.
         seed: of the samples.
     """
     require_extra("InferenceData", ["arviz"], "arviz")
     fitted = getattr(model, "fitted_", None)
     if fitted is None:
-        raise InputError(f"this {type(model).__name__} is not fitted yet; call fit first")
+        raise InputError(
+            f"this {type(model).__name__} is not fitted yet; call fit first", code="not-fitted"
+        )
     if draws < 1 or items < 1:
-        raise InputError(f"draws and items must be at least 1, not {draws} and {items}")
+        raise InputError(
+            f"draws and items must be at least 1, not {draws} and {items}",
+            code="draws-out-of-range" if draws < 1 else "items-out-of-range",
+        )
     if kind not in KINDS:
-        raise InputError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}")
+        raise InputError(
+            f"kind must be one of {', '.join(KINDS)}, not {kind!r}", code="unknown-kind"
+        )
     rng = np.random.default_rng([seed, 9])
     drawn = independent_draws(fitted, draws, kind, rng)
     found = None
@@ -196,7 +206,7 @@ def write_inference_data(path: str | Path, data: Any) -> None:
 
 def _inference_data(fitted: FittedModel, bias: np.ndarray, items: ItemSamples | None) -> Any:
     with warnings.catch_warnings():
-        # ArviZ tells of its next version at the first import of a day
+        # ArviZ announces its next version at the first import of a day
         warnings.simplefilter("ignore", FutureWarning)
         import arviz
 

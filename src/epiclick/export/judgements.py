@@ -1,13 +1,13 @@
 r"""Judgements of items for other tools: grades, TREC qrels and runs, Quepid ratings.
 
-An item's grade is the number of cut-offs that its mean lies above. Its weight is, up to a factor,
+An item's grade is the number of cut-offs below its mean. Its weight is, up to a factor,
 
 .. math:: w = \frac{s^2}{s^2 + v},
 
-with v the variance of its posterior and s^2 the variance of all means: the share of what sets the
-item apart that is relevance and not doubt. It is the weight of least squares, where an item misses
-what its features say by a spread of its own and by the doubt about it. Between 0 and 1 before they
-are scaled to a mean of 1, so that no item outweighs all others, however certain.
+with v the variance of its posterior and s^2 the variance of all means: the share of the item's
+variance that is due to relevance and not to its uncertainty. It is the weight of least squares if
+an item deviates from what its features predict by a variance of s^2 plus its own v. It lies between
+0 and 1 before scaling to a mean of 1, so no item outweighs all others, however certain.
 """
 
 import csv
@@ -34,13 +34,13 @@ from epiclick.posterior.items import judged_items
 
 GRADES = 5
 QUANTILES = (0.5, 0.75, 0.9, 0.97)
-"""Shares of the items below each cut-off, unless cut-offs are given."""
+"""Default cut-offs, as quantiles of the means."""
 
-LEAST_SPREAD = 1e-12  # of means and posteriors together, where all are certain and alike
+LEAST_SPREAD = 1e-12  # total variance where all items are certain and equal
 
 
 def cut_offs(means: np.ndarray, cuts: Sequence[float] | None = None) -> tuple[float, ...]:
-    """The given cut-offs, checked; or else the `QUANTILES` of the means (items,)."""
+    """The given cut-offs, validated; default the `QUANTILES` of the means (items,)."""
     if cuts is None:
         return tuple(float(cut) for cut in np.quantile(means, QUANTILES))
     given = tuple(float(cut) for cut in cuts)
@@ -48,15 +48,16 @@ def cut_offs(means: np.ndarray, cuts: Sequence[float] | None = None) -> tuple[fl
     rising = all(one < other for one, other in itertools.pairwise(given))
     if len(given) != GRADES - 1 or not inside or not rising:
         raise InputError(
-            f"cuts must be {GRADES - 1} rising probabilities between 0 and 1, which part the "
-            f"grades 0 to {GRADES - 1}, not {', '.join(f'{cut:g}' for cut in given) or 'none'}; "
-            "such as 0.1, 0.2, 0.4, 0.6"
+            f"cuts must be {GRADES - 1} increasing probabilities between 0 and 1, which separate "
+            f"the grades 0 to {GRADES - 1}, such as 0.1, 0.2, 0.4, 0.6; "
+            f"not {', '.join(f'{cut:g}' for cut in given) or 'none'}",
+            code="invalid-cuts",
         )
     return given
 
 
 def grades(means: np.ndarray, cuts: Sequence[float]) -> np.ndarray:
-    """(items,) int32: how many cut-offs each mean lies above.
+    """(items,) int32: number of cut-offs below each mean.
 
     >>> grades(np.array([0.05, 0.1, 0.3, 0.9]), (0.1, 0.2, 0.4, 0.6))
     array([0, 0, 2, 4], dtype=int32)
@@ -65,7 +66,7 @@ def grades(means: np.ndarray, cuts: Sequence[float]) -> np.ndarray:
 
 
 def certainty_weights(means: np.ndarray, variances: np.ndarray) -> np.ndarray:
-    """(items,) float64 of mean 1; the surer an item's posterior, the more it weighs."""
+    """(items,) float64 of mean 1; the more certain an item's posterior, the larger."""
     weights = 1 / np.maximum(np.var(means) + variances, LEAST_SPREAD)
     return weights / weights.mean()
 
@@ -73,7 +74,7 @@ def certainty_weights(means: np.ndarray, variances: np.ndarray) -> np.ndarray:
 def feature_vectors(
     fitted: FittedModel, table: FeatureTable, query_id: pa.Array, doc_id: pa.Array
 ) -> tuple[np.ndarray, tuple[str, ...]]:
-    """(items, features) float32 as they stand in the table, not scaled; and their names.
+    """(items, features) float32 as in the table, not scaled; and their names.
 
     In the table's order if the model was trained without features.
     """
@@ -86,6 +87,7 @@ def feature_vectors(
             "item",
             [f"query {query_id[int(i)]}, doc {doc_id[int(i)]}" for i in without[:3]],
             "Add them to the table, or leave the items out of the log.",
+            code="items-without-features",
         )
         raise InputError.of("features", [problem])
     vectors = table.rows(row)
@@ -104,9 +106,9 @@ class Judgements:
 
     Attributes:
         query_id: int64 or string.
-        doc_id: likewise.
+        doc_id: int64 or string.
         mean: expected relevance.
-        variance: how unsure it is; NaN for a pointwise model, which does not say.
+        variance: of relevance; NaN for a pointwise model, which has none.
     """
 
     query_id: pa.Array
@@ -129,13 +131,16 @@ class Judgements:
 
 
 def judge(fitted: FittedModel, counts: ClickCounts | None, features: Any) -> Judgements:
-    """Items of the features and of the counts; those with clicks are judged by them too.
+    """Items of the features and of the counts; those with clicks are judged by them, too.
 
-    With neither, a model without features tells of the items of its own log.
+    With neither, a model without features judges the items of its own log.
     """
     frame = judged_items(fitted, features, counts, LEVEL)
     if not len(frame):
-        raise InputError("there is nothing to export: neither the log nor the features hold a row")
+        raise InputError(
+            "there is nothing to export: neither the log nor the features have any rows",
+            code="nothing-to-export",
+        )
     query_id, doc_id = (ids_of(frame[name]) for name in ("query_id", "doc_id"))
     alpha, beta = frame["alpha"].to_numpy(), frame["beta"].to_numpy()
     total = alpha + beta
@@ -155,12 +160,12 @@ def ids_of(column: pd.Series) -> pa.Array:
     return as_array(pa.chunked_array([pa.array(column)]))
 
 
-BLANK = r"[\s\x0b\x1c-\x1f\x{85}\p{Z}]"  # all that Python, too, splits lines and words at
+BLANK = r"[\s\x0b\x1c-\x1f\x{85}\p{Z}]"  # everything that Python splits lines or words at, too
 TAG = "epiclick"
 
 
 def write_qrels(path: Path, query_id: pa.Array, doc_id: pa.Array, grade: np.ndarray) -> None:
-    """`query_id 0 doc_id grade`, one line an item; (items,) each."""
+    """`query_id 0 doc_id grade`, one line per item; (items,) each."""
     check_ids("qrels", query_id, doc_id)
     rows = zip(query_id.to_pylist(), doc_id.to_pylist(), grade.tolist(), strict=True)
     with written_aside(path) as aside, aside.open("w", encoding="utf-8", newline="\n") as file:
@@ -168,9 +173,9 @@ def write_qrels(path: Path, query_id: pa.Array, doc_id: pa.Array, grade: np.ndar
 
 
 def write_run(path: Path, ranking: pd.DataFrame) -> None:
-    """`query_id Q0 doc_id rank score epiclick`, one line an item, as `rank` gives them.
+    """`query_id Q0 doc_id rank score epiclick`, one line per item, as `rank` returns them.
 
-    Scores have all their digits: trec_eval sorts by them, and not by rank.
+    Scores are written in full precision: trec_eval sorts by them, and not by rank.
     """
     query_id, doc_id = ids_of(ranking["query_id"]), ids_of(ranking["doc_id"])
     check_ids("a run", query_id, doc_id)
@@ -183,7 +188,7 @@ def write_run(path: Path, ranking: pd.DataFrame) -> None:
 
 
 def check_ids(what: str, query_id: pa.Array, doc_id: pa.Array) -> None:
-    """Refuse ids that a file parted by blanks cannot hold."""
+    """Reject ids that cannot be written to a file separated by whitespace."""
     problems = []
     for name, ids in (("query_id", query_id), ("doc_id", doc_id)):
         if pa.types.is_integer(ids.type):
@@ -193,29 +198,31 @@ def check_ids(what: str, query_id: pa.Array, doc_id: pa.Array) -> None:
         if len(bad):
             problems.append(
                 Problem(
-                    f"{what} of TREC is parted by blanks, and these hold blanks or are empty",
+                    f"{what} of TREC is separated by whitespace, but these contain some or are "
+                    "empty",
                     len(bad),
                     name,
                     [repr(value) for value in bad[:3].to_pylist()],
                     "Number the queries, or export to quepid, whose CSV takes text.",
+                    code="id-with-whitespace",
                 )
             )
     if problems:
         raise InputError.of("the ids", problems)
 
 
-HEADER = ("query", "docid", "rating")  # Quepid takes these words only, in this order
+HEADER = ("query", "docid", "rating")  # Quepid accepts only these, in this order
 
 
 def write_ratings(path: Path, query_id: pa.Array, doc_id: pa.Array, grade: np.ndarray) -> None:
-    """One line an item, (items,) each; queries are what users typed, as Quepid runs them."""
+    """One line per item, (items,) each; queries are what users typed, as Quepid runs them."""
     queries, docs = ([str(value) for value in ids.to_pylist()] for ids in (query_id, doc_id))
     quoted = {value for value in (*queries, *docs) if set(value) & set(',"\r\n')}
     if quoted:
         warnings.warn(
-            f"{len(quoted):,} ids hold commas, quotes or line breaks, first {sorted(quoted)[0]!r}: "
-            "they are quoted as CSV wants it, but Quepid's import in the browser counts commas "
-            "within quotes too and may refuse them",
+            f"{len(quoted):,} ids contain commas, quotes or line breaks, first "
+            f"{sorted(quoted)[0]!r}: they are quoted as CSV requires, but Quepid's import in the "
+            "browser counts commas within quotes, too, and may reject them",
             InputWarning,
             stacklevel=2,
         )

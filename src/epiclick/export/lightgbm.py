@@ -4,13 +4,13 @@ With n_k displays and c_k clicks of a pair at position k of bias theta_k relativ
 
 .. math:: C = \sum_k c_k \min(1 / \theta_k, \text{clip}), \qquad N = \sum_k n_k,
 
-a row of label 1 weighs C and a row of label 0 weighs max(N - C, 0): up to the two bounds, any loss
-of the labels then has the expectation that it would have, had every display been looked at as the
-anchor is. Rows that weigh nothing are left out.
+a row of label 1 has weight C and a row of label 0 has weight max(N - C, 0): up to the two bounds,
+any loss of the labels then has the expectation it would have if every display were examined as
+often as the anchor. Rows of weight 0 are left out.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,7 +35,7 @@ UNNAMEABLE = str.maketrans(dict.fromkeys('",:[]{}', "_"))
 
 @dataclass(frozen=True, eq=False)
 class LightGBMData:
-    """What a ranker is trained on; rows are sorted by (query_id, doc_id).
+    """The training set of a ranker; rows are sorted by (query_id, doc_id).
 
     Attributes:
         X: (rows, features) float32, in the order of `feature_names`.
@@ -43,10 +43,10 @@ class LightGBMData:
         weight: (rows,) float64.
         group: (queries,) number of rows of each query.
         query_id: (rows,) int64 or string.
-        doc_id: (rows,) likewise.
+        doc_id: (rows,) int64 or string.
         feature_names: the model's, or the table's if the model has no features.
         how: "posterior" or "propensity".
-        cuts: means that part the grades, for "posterior".
+        cuts: means that separate the grades, for "posterior".
         clip: largest weight of a click, for "propensity".
     """
 
@@ -68,9 +68,9 @@ class LightGBMData:
     def dataset(self, **options: Any) -> Any:
         """A `lightgbm.Dataset`; options are its own, such as `params` or `reference`.
 
-        LightGBM takes no `"`, `,`, `:`, brackets or braces in names of features: they become `_`.
+        LightGBM allows no `"`, `,`, `:`, brackets or braces in feature names: they become `_`.
         """
-        otherwise = "take X, y, weight and group to another tool"
+        otherwise = "use X, y, weight and group with another tool"
         require_extra("a Dataset", ["lightgbm"], "lightgbm", otherwise)
         import lightgbm
 
@@ -87,7 +87,7 @@ class LightGBMData:
     def to_table(self) -> pa.Table:
         """query_id, doc_id, label, weight and the features, row by row.
 
-        A feature that bears one of these names gets `feature_` before it.
+        A feature with one of these names is prefixed with `feature_`.
         """
         columns: dict[str, Any] = {
             "query_id": self.query_id,
@@ -102,15 +102,17 @@ class LightGBMData:
         return pa.table(columns)
 
     def to_parquet(self, path: str | Path) -> None:
-        """Write `to_table` as one Parquet file; how it came about is in its metadata."""
+        """Write `to_table` as one Parquet file, with `how`, `cuts` and `clip` in its metadata."""
         about = {"how": self.how, "cuts": self.cuts, "clip": self.clip}
         table = self.to_table().replace_schema_metadata({"epiclick": json.dumps(about)})
         with written_aside(path) as aside:
             pq.write_table(table, aside, compression="zstd")
 
 
+METHODS = ("posterior", "propensity")
+
 CLIP = 20.0
-"""Largest weight of a click: positions looked at less than 1/20 as much count as that."""
+"""Largest weight of a click: a position bias below 1/20 of the anchor's counts as 1/20."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,10 +131,11 @@ class WeightedClicks:
 
 
 def weighted_clicks(fitted: FittedModel, counts: ClickCounts, clip: float = CLIP) -> WeightedClicks:
-    """One or two rows a pair; see the module."""
+    """One or two rows per pair; see the module."""
     if not clip >= 1:
         raise InputError(
-            f"clip must be at least 1, the weight of a click at the anchor, not {clip}"
+            f"clip must be at least 1, the weight of a click at the anchor, not {clip}",
+            code="clip-out-of-range",
         )
     inverse = np.minimum(1 / relative_bias(fitted, counts), clip)[counts.context]  # (entries,)
     clicked = np.bincount(counts.pair, counts.clicks * inverse, len(counts))
@@ -143,7 +146,7 @@ def weighted_clicks(fitted: FittedModel, counts: ClickCounts, clip: float = CLIP
 
 
 def relative_bias(fitted: FittedModel, counts: ClickCounts) -> np.ndarray:
-    """(contexts of the counts,) bias relative to the anchor's; its mean where it is not known."""
+    """(contexts of the counts,) bias relative to the anchor's; its mean where it is unknown."""
     relative = click_table(fitted, level=0.9)["relative"].to_numpy()
     index = contexts_of(fitted, counts.contexts)
     return np.where(index < 0, relative.mean(), relative[index])
@@ -158,20 +161,22 @@ def lightgbm_data(
     cuts: Sequence[float] | None = None,
     clip: float | None = None,
 ) -> LightGBMData:
-    """Labels and weights by one of two ways, which are never mixed.
+    """Labels and weights by one of two methods.
 
     Args:
         fitted: the model.
         counts: clicks. "posterior" judges the items in it by their own, all others by features.
-        features: of the items, all of which "posterior" takes; those of the counts unless given.
+        features: of the items, all of which "posterior" uses; default those of the counts.
         how: "posterior": grades of posterior means, weighted by certainty (`export.judgements`).
             "propensity": clicks, weighted by inverse position bias (`export.lightgbm`).
-        cuts: four means that part the grades; quantiles of the means unless given.
-        clip: largest weight of a click, 20 unless given.
+        cuts: four means that separate the grades; default quantiles of the means.
+        clip: largest weight of a click, default 20.
     """
-    if how not in WAYS:
+    if how not in METHODS:
         raise InputError(
-            f"how must be one of {', '.join(WAYS)}, not {how!r}{did_you_mean(str(how), WAYS)}"
+            f"how must be one of {', '.join(METHODS)}, not {how!r}"
+            f"{did_you_mean(str(how), METHODS)}",
+            code="unknown-method",
         )
     table = None if features is None else read_features(features)
     own = None if counts is None else counts.features
@@ -179,9 +184,23 @@ def lightgbm_data(
     if vectors is None:
         raise InputError(
             "a ranker is trained on features, and none were given; give a table with query_id, "
-            "doc_id and a column for each (on the command line: --features)"
+            "doc_id and a column for each (on the command line: --features)",
+            code="missing-features",
         )
-    rows = WAYS[how](fitted, counts, table, cuts, clip)
+    if how == "posterior":
+        if clip is not None:
+            raise InputError(
+                "clip belongs to how='propensity'; how='posterior' has no weights to clip",
+                code="clip-without-propensity",
+            )
+        rows = _by_posterior(fitted, counts, table, cuts)
+    else:
+        if cuts is not None:
+            raise InputError(
+                "cuts belong to how='posterior'; labels of how='propensity' are clicks",
+                code="cuts-without-posterior",
+            )
+        rows = _by_propensity(fitted, counts, CLIP if clip is None else float(clip))
     x, names = feature_vectors(fitted, vectors, rows.query_id, rows.doc_id)
     starts = np.flatnonzero(changes(rows.query_id))
     return LightGBMData(
@@ -199,7 +218,7 @@ def lightgbm_data(
 
 
 class Rows(NamedTuple):
-    """What the two ways differ in, sorted by (query_id, doc_id)."""
+    """What the two methods differ in, sorted by (query_id, doc_id)."""
 
     query_id: pa.Array
     doc_id: pa.Array
@@ -214,16 +233,14 @@ def _by_posterior(
     counts: ClickCounts | None,
     features: FeatureTable | None,
     cuts: Sequence[float] | None,
-    clip: float | None,
 ) -> Rows:
-    if clip is not None:
-        raise InputError("clip belongs to how='propensity'; how='posterior' has no weights to clip")
     if not fitted.relevance_head.learns_from_clicks:
         raise InputError(
-            "how='posterior' weighs items by how sure the model is, and a pointwise model has one "
-            "number for an item; use how='propensity', or fit an EpistemicPBM"
+            "how='posterior' weights items by certainty, and a pointwise model has point "
+            "estimates only; use how='propensity', or fit an EpistemicPBM",
+            code="pointwise-model",
         )
-    # to a model without features, the table says nothing of relevance
+    # a model without features cannot judge the items of the table
     items = judge(fitted, counts, None if fitted.features is None else features)
     chosen = cut_offs(items.mean, cuts)
     return Rows(
@@ -235,31 +252,19 @@ def _by_posterior(
     )
 
 
-def _by_propensity(
-    fitted: FittedModel,
-    counts: ClickCounts | None,
-    features: FeatureTable | None,
-    cuts: Sequence[float] | None,
-    clip: float | None,
-) -> Rows:
-    if cuts is not None:
-        raise InputError("cuts belong to how='posterior'; labels of how='propensity' are clicks")
+def _by_propensity(fitted: FittedModel, counts: ClickCounts | None, clip: float) -> Rows:
     if counts is None:
         raise InputError(
-            "how='propensity' weighs clicks, and none were given; give counts (on the command "
-            "line: --clicks)"
+            "how='propensity' weights clicks, and none were given; give counts (on the command "
+            "line: --clicks)",
+            code="missing-clicks",
         )
     if not len(counts):
-        raise InputError("there is nothing to export: the log holds no displays")
-    largest = CLIP if clip is None else float(clip)
-    rows = weighted_clicks(fitted, counts, largest)
+        raise InputError(
+            "there is nothing to export: the log has no displays", code="nothing-to-export"
+        )
+    rows = weighted_clicks(fitted, counts, clip)
     pair = pa.array(rows.pair)
     return Rows(
-        counts.query_id.take(pair), counts.doc_id.take(pair), rows.label, rows.weight, clip=largest
+        counts.query_id.take(pair), counts.doc_id.take(pair), rows.label, rows.weight, clip=clip
     )
-
-
-WAYS: Mapping[str, Callable[..., Rows]] = {
-    "posterior": _by_posterior,
-    "propensity": _by_propensity,
-}

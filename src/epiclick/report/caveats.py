@@ -110,7 +110,7 @@ def _of_prediction(quality: Quality | Absent) -> Iterator[Caveat]:
     if isinstance(quality, Absent):
         yield Caveat(reason, "open", f"{quality.reason} Add `{quality.remedy}`.")
         return
-    found = f"On {quality.tested_on}: {quality.backtest.words}."
+    found = f"On {quality.tested_on}: {quality.backtest.summary}."
     grade = quality.backtest.grade
     # one valid log in ten is just outside, so that a second log must decide
     state: State = "applies" if grade == "far outside" else "open"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from epiclick.evaluation.item_chunks import Judged, item_chunks
+from epiclick.evaluation.item_chunks import ItemRelevance, item_chunks
 from epiclick.evaluation.truth import CoverageCount, ItemCoverage
 from epiclick.report.chart import Axis, Chart, Layer, short
 from epiclick.report.markup import Absent, data, figure, missing, number, paragraph, section
@@ -173,7 +173,7 @@ def _histogram(mean: np.ndarray, width: np.ndarray) -> np.ndarray:
     return np.histogram2d(mean, width, bins=CELLS, range=ends)[0].astype(np.int64)
 
 
-def _rows(part: Judged, index: np.ndarray) -> Iterator[ItemRow]:
+def _rows(part: ItemRelevance, index: np.ndarray) -> Iterator[ItemRow]:
     """Some items of a chunk."""
     queries, docs = (ids.take(pa.array(index)).to_pylist() for ids in (part.query_id, part.doc_id))
     for i, query, doc in zip(index.tolist(), queries, docs, strict=True):

@@ -248,7 +248,7 @@ def quality_section(report: "Report") -> str:
     )
     tested = found.backtest
     mark = MARKS.get(tested.grade or "", "open")
-    text = tested.words[:1].upper() + tested.words[1:]
+    text = tested.summary[:1].upper() + tested.summary[1:]
     return section(
         "fit",
         title,

@@ -154,11 +154,11 @@ def _further_checks(found: Comparison, quality: Quality | Absent | None) -> Iter
     """
     if not found.has_log:
         title = "all items are judged by their features alone"
-        yield Check("log", "doubtful", title, "", "Give the log, so that their own clicks count.")
+        yield Check("log", "warning", title, "", "Give the log, so that their own clicks count.")
     if not isinstance(quality, Quality):
         return
     if found.backtest is None:
-        yield from backtest_check(quality.backtest.grade, quality.backtest.words)
+        yield from backtest_check(quality.backtest.grade, quality.backtest.summary)
     for row in quality.scores:
         if row.name in ITEM_FREE_BASELINES and row.lead < -CLEAR * row.lead_error:
             title = f"a simple baseline ({row.name}) predicts clicks better than the model"
