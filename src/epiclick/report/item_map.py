@@ -151,7 +151,7 @@ class TopItems:
         self.number = np.empty(0, np.int64)
         self.rows: list[ItemRow] = []
 
-    def add(self, score: np.ndarray, first: int, part: Judged) -> None:
+    def add(self, score: np.ndarray, first: int, part: ItemRelevance) -> None:
         """Add items of scores (items,), numbered from `first`; NaN is never kept."""
         own = np.flatnonzero(~np.isnan(score))
         own = own[np.argsort(-score[own], kind="stable")[: self.most]]

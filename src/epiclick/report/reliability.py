@@ -265,7 +265,8 @@ def _coverage_text(report: "Report", coverage: ItemCoverage | None) -> str:
     if coverage is not None:
         sentences.append(
             f"Of {coverage.items:,} items whose true relevance is known, "
-            f"{percent(coverage.covered / coverage.items)} have it in their {report.bias.level:.0%} "
+            f"{percent(coverage.covered / coverage.items)} have it in their "
+            f"{report.bias.level:.0%} "
             f"interval; the mean absolute error of the expected relevance is {coverage.error:.3f}."
         )
     elif not isinstance(report.items, Absent):
