@@ -49,7 +49,7 @@ def reading(path: Path, remedy: str) -> Iterator[None]:
         why = getattr(error, "strerror", None) or str(error) or "not enough memory"
         raise InputError(
             f"{path} cannot be read ({why}). Check its path, permissions and size.",
-            code="file-unreadable",
+            code="cannot-read",
         ) from error
 
 

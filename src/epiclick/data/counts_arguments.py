@@ -17,11 +17,11 @@ def check_table(table: Any, context: Sequence[str]) -> None:
         raise InputError(
             f"from_table takes an Arrow table of counts, not {shown(table)}; read a log of any "
             "kind with read_log(...)",
-            code="wrong-type",
+            code="invalid-type",
         )
     if isinstance(context, str) or not all(isinstance(name, str) for name in context):
         raise InputError(
-            f"context must be names, as in ('position',), not {shown(context)}", code="wrong-type"
+            f"context must be names, as in ('position',), not {shown(context)}", code="invalid-type"
         )
     names = table.column_names
     for name in ("query_id", "doc_id", *context, "displays", "clicks"):
@@ -39,7 +39,7 @@ def check_join(features: Any, missing: Any) -> None:
         raise InputError(
             f"with_features takes a FeatureTable, not {shown(features)}; read it with "
             "read_features(...)",
-            code="wrong-type",
+            code="invalid-type",
         )
     check_choice("missing", missing, ("error", "drop"))
 
@@ -50,7 +50,7 @@ def chosen_pairs(pairs: Any, size: int) -> np.ndarray:
         chosen = np.asarray(pairs)
     except ValueError as error:  # lists of different lengths
         raise InputError(
-            "pairs must be one list of whole numbers, or one mask", code="wrong-type"
+            "pairs must be one list of whole numbers, or one mask", code="invalid-type"
         ) from error
     if chosen.ndim == 1 and not len(chosen):
         return np.zeros(size, bool)
@@ -63,7 +63,7 @@ def chosen_pairs(pairs: Any, size: int) -> np.ndarray:
         return chosen
     if chosen.ndim != 1 or not np.issubdtype(chosen.dtype, np.integer):
         raise InputError(
-            f"pairs must be whole numbers or a mask, not {shown(pairs)}", code="wrong-type"
+            f"pairs must be whole numbers or a mask, not {shown(pairs)}", code="invalid-type"
         )
     if chosen.min() < 0 or chosen.max() >= size:
         raise InputError(

@@ -92,12 +92,12 @@ class CountsMetadata:
             version = get(record, "schema_version", int)
         if version > SCHEMA_VERSION:
             raise InputError(
-                f"{path} was written by a newer epiclick; upgrade to read it", code="newer-version"
+                f"{path} was written by a newer epiclick; upgrade to read it", code="unsupported-version"
             )
         if version < SCHEMA_VERSION:
             raise InputError(
                 f"{path} was written by an older epiclick, without checksums; count the log again",
-                code="outdated-version",
+                code="unsupported-version",
             )
         with reading(path, REMEDY):
             check_record(record)

@@ -178,7 +178,7 @@ class FeatureTable:
             raise InputError(
                 f"keys must be an Arrow table with query_id and doc_id, not {shown(self.keys)}; "
                 "read features of any kind with read_features(...)",
-                code="wrong-type",
+                code="invalid-type",
             )
         matrix = self.matrix
         if not isinstance(matrix, np.ndarray) or matrix.dtype != np.float32 or matrix.ndim != 2:
@@ -189,7 +189,7 @@ class FeatureTable:
             raise InputError(
                 f"the feature matrix has shape {self.matrix.shape}, "
                 f"but there are {self.keys.num_rows} keys and {len(self.names)} names",
-                code="shapes-differ",
+                code="shape-mismatch",
             )
 
     def __len__(self) -> int:
@@ -256,7 +256,7 @@ def read_features(
     if not isinstance(columns, Mapping | None):
         raise InputError(
             f"columns must be names, as in {{'doc_id': 'url'}}, not {shown(columns)}",
-            code="wrong-type",
+            code="invalid-type",
         )
     # slow to import, and not needed to use a FeatureTable
     import pandas as pd

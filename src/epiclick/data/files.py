@@ -105,7 +105,7 @@ def find_files(sources: Sequence[str | Path]) -> list[Path]:
             at = error.filename or source
             why = f"{at} cannot be accessed ({error.strerror or error})"
             remedy = "Check its name and permissions."
-            lost.append(Problem(why, remedy=remedy, code="file-unreadable"))
+            lost.append(Problem(why, remedy=remedy, code="cannot-read"))
             continue
         if not found:
             why = f"no file at {source}{did_you_mean_path(Path(source))}"
@@ -227,7 +227,7 @@ def damage(file: Path, written_as: str) -> Problem | None:
         return Problem(
             f"{file} cannot be read (permission denied)",
             remedy="Ask for permission, or copy it.",
-            code="file-unreadable",
+            code="cannot-read",
         )
     except (pa.ArrowException, EOFError, zlib.error, OSError, UnicodeError) as error:
         reason = str(error).split("\n")[0].rstrip(".")

@@ -52,7 +52,7 @@ def missing_in_files(column: str, files: int) -> Problem:
         files,
         "file",
         remedy="Add it to the files that lack it, or read those separately.",
-        code="column-missing-in-files",
+        code="partial-column",
     )
 
 

@@ -214,7 +214,7 @@ def read_letor(path: str | os.PathLike[str], *, cache: bool = True) -> FeatureTa
         raise InputError(
             f"{error.filename or source} cannot be read ({error.strerror}). "
             "Check the disk and the permissions.",
-            code="file-unreadable",
+            code="cannot-read",
         ) from error
     warn_clipped(str(source), entry.meta["clipped"])
     return FeatureTable(entry.keys, tuple(entry.meta["names"]), entry.matrix)

@@ -112,7 +112,7 @@ def options_of(options: LogOptions | None, settings: Mapping[str, Any]) -> LogOp
         raise InputError(
             f"options must be LogOptions(...), not {shown(options)}; single settings are given by "
             "name, as in read_log(source, position_base=0)",
-            code="wrong-type",
+            code="invalid-type",
         )
     known = list(LogOptions.__dataclass_fields__)
     if unknown := [name for name in settings if name not in known]:

@@ -45,7 +45,7 @@ def _open(source: Any) -> Source:
     raise InputError(
         f"cannot read a log from {type(source).__name__}; give a path, a glob, a folder, a list of "
         "them, a pandas DataFrame, an Arrow table or an Ibis table",
-        code="wrong-type",
+        code="invalid-type",
     )
 
 
