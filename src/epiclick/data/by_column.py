@@ -79,23 +79,23 @@ def _by_context(log: Any, options: LogOptions, whole: ClickCounts, name: str) ->
 
 
 def _by_further(log: Any, options: LogOptions, whole: ClickCounts, name: str) -> ByColumn:
-    parted = replace(options, part=name, page_parts=None)
-    apart, report = count_log(log, parted)
+    with_part = replace(options, part=name, page_parts=None)
+    grouped, report = count_log(log, with_part)
     for message in report.warnings:
         warnings.warn(message, InputWarning, stacklevel=4)
-    if len(apart) > len(whole):
-        apart = apart.subset(_located(apart, whole, ()) >= 0)
-    entry = _located(apart, whole, whole.contexts.column_names)
+    if len(grouped) > len(whole):
+        grouped = grouped.subset(_located(grouped, whole, ()) >= 0)
+    entry = _located(grouped, whole, whole.contexts.column_names)
     # rows without a value in the column are dropped as bad, but belong to the whole
     if options.on_bad == "error":
-        check_same(whole, entry, apart.displays, apart.clicks, "the log")
+        check_same(whole, entry, grouped.displays, grouped.clicks, "the log")
     assert np.all(entry >= 0), "counts of another log"
-    assert apart.part is not None
-    assert apart.parts is not None
-    used, group = np.unique(apart.part, return_inverse=True)
-    values = pa.table({name: apart.parts.take(used)})
-    pages = _pages(log, parted, whole, "part", values[name])
-    counts = replace(apart, contexts=values, context=group, options=_plain(parted))
+    assert grouped.part is not None
+    assert grouped.parts is not None
+    used, group = np.unique(grouped.part, return_inverse=True)
+    values = pa.table({name: grouped.parts.take(used)})
+    pages = _pages(log, with_part, whole, "part", values[name])
+    counts = replace(grouped, contexts=values, context=group, options=_plain(with_part))
     return ByColumn(name, counts, entry, pages or [None] * len(values))
 
 
@@ -104,15 +104,16 @@ def _plain(options: LogOptions) -> LogOptions:
     return replace(options, click_model="pbm")
 
 
-def _located(apart: ClickCounts, whole: ClickCounts, contexts: Sequence[str]) -> np.ndarray:
+def _located(grouped: ClickCounts, whole: ClickCounts, contexts: Sequence[str]) -> np.ndarray:
     """Entry of the whole that contains each entry; without contexts, the pair for each pair."""
     if not contexts:
         pairs = ("query_id", "doc_id")
         return locate_rows(
-            {key: getattr(apart, key) for key in pairs}, {key: getattr(whole, key) for key in pairs}
+            {key: getattr(grouped, key) for key in pairs},
+            {key: getattr(whole, key) for key in pairs},
         )
     keys = ["query_id", "doc_id", *contexts]
-    wanted, among = apart.to_table(), whole.to_table()
+    wanted, among = grouped.to_table(), whole.to_table()
     return locate_rows({key: wanted[key] for key in keys}, {key: among[key] for key in keys})
 
 

@@ -79,7 +79,7 @@ def texts(record: Mapping[str, Any], key: str) -> tuple[str, ...]:
     """A list of strings."""
     values = get(record, key, list)
     if not all(type(value) is str for value in values):
-        raise ValueError(f"'{key}' must be texts")
+        raise ValueError(f"'{key}' must be a list of strings")
     return tuple(values)
 
 
@@ -88,7 +88,7 @@ def _not_json(constant: str) -> NoReturn:
 
 
 DIGEST, FILES = "digest", "files"
-CHANGED = "it is not as it was written"
+CHANGED = "its content does not match its checksum"
 CHUNK = 1 << 22
 """Bytes read at once, and bytes per block in `block_checksums`."""
 

@@ -308,7 +308,8 @@ class ClickCounts:
         """Sum counts, such as those of several days; equal keys become one entry."""
         if not isinstance(counts, Sequence) or not all(isinstance(c, cls) for c in counts):
             raise InputError(
-                "concat takes a list of ClickCounts; read_log(...) returns them", code="invalid-type"
+                "concat takes a list of ClickCounts; read_log(...) returns them",
+                code="invalid-type",
             )
         if not counts:
             raise InputError("concat needs at least one ClickCounts", code="nothing-to-add")

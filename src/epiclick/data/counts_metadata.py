@@ -27,12 +27,11 @@ from epiclick.errors import InputError
 SCHEMA_VERSION = 2
 """Version 1 had no checksums."""
 
+REMEDY = "Copy it again from where it was written, or count the log again."
 KEY = b"epiclick"
 FIELD_ID = b"PARQUET:field_id"
 OWN_FIELD_ID = 0x65706900
 """Field ids of our columns start here: they identify our files even without their metadata."""
-
-REMEDY = "Copy it again from where it was written, or count the log again."
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,8 @@ class CountsMetadata:
             version = get(record, "schema_version", int)
         if version > SCHEMA_VERSION:
             raise InputError(
-                f"{path} was written by a newer epiclick; upgrade to read it", code="unsupported-version"
+                f"{path} was written by a newer epiclick; upgrade to read it",
+                code="unsupported-version",
             )
         if version < SCHEMA_VERSION:
             raise InputError(

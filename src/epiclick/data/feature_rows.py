@@ -20,7 +20,7 @@ from epiclick.data.schema import ALIASES, LogColumns, LogOptions
 from epiclick.errors import InputError, Problem
 
 IDS = ("query_id", "doc_id")
-BESIDE = ("split", "label")
+FURTHER_KEYS = ("split", "label")
 BATCH = 32_768  # rows in float64 at once
 MAX_FLOAT = float(np.finfo(np.float32).max)
 SHOWN = 10
@@ -132,7 +132,7 @@ def _key_columns(names: Sequence[str], columns: Mapping[str, str], source: str) 
     problems = []
     found = {}
     free = [name for name in names if name not in columns.values()]
-    for canonical in (*IDS, *BESIDE):
+    for canonical in (*IDS, *FURTHER_KEYS):
         known = ALIASES.get(canonical, (canonical,))
         matches = [name for name in free if name.lower() in known]
         if canonical in columns:

@@ -159,7 +159,7 @@ def _unusable(files: Sequence[Path]) -> Iterator[Problem]:
         remedy = "Write it to a file first."
         yield Problem(what, len(odd), "path", odd[:3], remedy, code="not-a-regular-file")
     if odd := [str(file) for file in regular if not kind_of(file)]:
-        what, remedy = "files of unknown kind", f"Known kinds: {KNOWN}."
+        what, remedy = "files of no known kind", f"Known kinds: {KNOWN}."
         yield Problem(what, len(odd), "file", odd[:3], remedy, code="unknown-file-kind")
     if odd := [ascii(str(file)) for file in regular if not _is_unicode(str(file))]:
         what, remedy = "files whose names are not UTF-8", "Rename them."

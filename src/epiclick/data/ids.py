@@ -156,13 +156,15 @@ def similar_queries(query_id: pa.Array) -> list[str]:
         return []
     queries = query_id.filter(pa.array(changes(query_id)))
     spaced = pc.utf8_trim_whitespace(pc.replace_substring_regex(queries, SPACES, " "))
-    alike = pc.utf8_lower(spaced).dictionary_encode()
-    if len(alike.dictionary) == len(queries):
+    normalised = pc.utf8_lower(spaced).dictionary_encode()
+    if len(normalised.dictionary) == len(queries):
         return []
-    times = pc.value_counts(alike.indices)
+    times = pc.value_counts(normalised.indices)
     shared = times.filter(pc.greater(times.field("counts"), 1))
     number = pc.sum(shared.field("counts")).as_py()
-    one, other = queries.filter(pc.equal(alike.indices, shared.field("values")[0]))[:2].to_pylist()
+    one, other = queries.filter(pc.equal(normalised.indices, shared.field("values")[0]))[
+        :2
+    ].to_pylist()
     return [
         f"{number:,} of {len(queries):,} queries differ only in case or spaces, such as {one!r} "
         f"and {other!r}; each is counted as a separate query. Normalise query_id before reading "

@@ -36,14 +36,14 @@ class PageClicks:
     everywhere: np.ndarray
 
     @property
-    def pages(self) -> int:
-        """Number of pages examined."""
-        return int(self.clicks.sum())
-
-    @property
     def without_click(self) -> float:
         """Share of pages on which nothing was clicked."""
         return float(self.clicks[0] / self.pages) if self.pages else 0.0
+
+    @property
+    def pages(self) -> int:
+        """Number of pages examined."""
+        return int(self.clicks.sum())
 
     @classmethod
     def from_table(cls, displays: np.ndarray, clicks: np.ndarray, pages: np.ndarray) -> Self:

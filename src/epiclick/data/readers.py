@@ -217,7 +217,7 @@ def _rows(counted: pa.Table) -> int:
 def _dropping(options: LogOptions) -> Problem:
     """The hint that bad rows can be dropped."""
     return Problem(
-        f"to continue without the bad rows, up to {options.max_bad:.1%} of all, use --on-bad drop",
+        f"to go on without the bad rows, up to {options.max_bad:.1%} of all, use --on-bad drop",
         code="bad-rows",
     )
 

@@ -220,7 +220,7 @@ class LogColumns:
         found: canonical name -> the log's own name.
         contexts: context column (`position` or a column of the log) -> the log's own name; given
             ones, then those of the history.
-        counted: rows hold displays and clicks, not one display each.
+        counted: rows contain numbers of displays and clicks, not one display each.
         history: contexts that the click model computes from the clicks above a display.
     """
 

@@ -111,7 +111,7 @@ def parse_condition(condition: str, engine: Any) -> Any:
         ) from error
     if refused:
         raise InputError(
-            f"where must be a condition on the log's columns only, without {refused}: "
+            f"where must be a condition on the log's columns alone, without {refused}: "
             f"{condition[:SHOWN]}\nIt may use {ALLOWED}.",
             code="forbidden-condition",
         )
