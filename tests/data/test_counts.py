@@ -116,7 +116,7 @@ def test_split_by_page_divides_folds(small_log: pd.DataFrame) -> None:
     halves = counts.split(0.5, 0.5, by="page", seed=1)
     assert ClickCounts.concat(halves).to_table().equals(counts.to_table())
     assert abs(halves[0].total_displays - halves[1].total_displays) < 0.3 * counts.total_displays
-    # one page is in one fold: no page's three rows are torn apart
+    # a page is in one fold: its three rows stay together
     assert all(h.total_displays % 3 == 0 for h in halves)
     assert halves[0].to_table() != counts.split(0.5, 0.5, by="page", seed=2)[0].to_table()
 
