@@ -1,4 +1,4 @@
-"""Files damaged in many ways: each must be refused in words or read as the very same."""
+"""Files damaged in many ways: each must be refused or read as exactly the same."""
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -13,7 +13,7 @@ CUTS = 40
 
 
 def flipped(content: bytes, flips: int = FLIPS, seed: int = 0) -> Iterator[bytes]:
-    """One bit flipped in places spread over all of the content; in every byte if they suffice."""
+    """One bit flipped at places spread over the content; in every byte if there are enough."""
     rng = np.random.default_rng(seed)
     edges = np.linspace(0, len(content), min(flips, len(content)) + 1).astype(int)
     for start, stop in pairwise(edges):
@@ -22,13 +22,13 @@ def flipped(content: bytes, flips: int = FLIPS, seed: int = 0) -> Iterator[bytes
 
 
 def cut(content: bytes, cuts: int = CUTS) -> Iterator[bytes]:
-    """Beginnings of the content, from none of it to all but a byte."""
+    """The content truncated, from none of it to all but a byte."""
     for length in np.unique(np.linspace(0, len(content) - 1, cuts).astype(int)):
         yield content[:length]
 
 
 def damaged(content: bytes, flips: int = FLIPS, seed: int = 0) -> Iterator[bytes]:
-    """The content with flips, cut, and with something added."""
+    """The content with flips, truncated, and with a byte added."""
     yield from flipped(content, flips, seed)
     yield from cut(content)
     yield content + b"\0"
@@ -37,7 +37,7 @@ def damaged(content: bytes, flips: int = FLIPS, seed: int = 0) -> Iterator[bytes
 def assert_damage_is_found(
     file: Path, check_same: Callable[[], None], flips: int = FLIPS, seed: int = 0
 ) -> tuple[int, int]:
-    """Damage a file in many ways; reading it must raise InputError or find the very same.
+    """Damage a file in many ways; reading it must raise InputError or give exactly the same.
 
     `check_same` reads and compares. Returns how often the file was refused, and how often not.
     """

@@ -1,4 +1,4 @@
-"""Robots in a log: without a word from us verdicts would be wrong; with our advice they are right."""
+"""Robots in a log make verdicts wrong; the warning's remedy makes them right."""
 
 from collections.abc import Mapping
 
@@ -48,7 +48,7 @@ def rankings(world: World) -> tuple[dict[str, pd.DataFrame], float]:
     return ranked, value["new"] / value["old"] - 1
 
 
-def answers(world: World, counts: ec.ClickCounts) -> tuple[pd.DataFrame, Mapping, list[str]]:
+def results(world: World, counts: ec.ClickCounts) -> tuple[pd.DataFrame, Mapping, list[str]]:
     model = ec.EpistemicPBM().fit(counts, progress=False)
     compared = ec.compare(model, rankings(world)[0], clicks=counts)
     return (
@@ -58,20 +58,20 @@ def answers(world: World, counts: ec.ClickCounts) -> tuple[pd.DataFrame, Mapping
     )
 
 
-def test_following_the_advice_makes_the_answer_right(world: World, log: pd.DataFrame) -> None:
+def test_following_the_remedy_makes_the_result_right(world: World, log: pd.DataFrame) -> None:
     truth, lift = world.position_bias, rankings(world)[1]
     with pytest.warns(InputWarning, match="--max-clicks-per-page 4 "):
         counts = ec.read_log(log)
-    bias, difference, warned = answers(world, counts)
-    # the control: with robots in it the log gives wrong answers, and the fit says so, too
-    assert any("max_clicks_per_page=4" in words for words in warned)
+    bias, difference, warned = results(world, counts)
+    # the control: with robots the log gives wrong results, and the fit warns as well
+    assert any("max_clicks_per_page=4" in message for message in warned)
     assert bias["low"].iloc[9] > 2 * truth[9]
     assert difference["relative_high"] < lift / 2
 
     with pytest.warns(InputWarning, match="pages with more than 4 clicks left out"):
         cleaned = ec.read_log(log, max_clicks_per_page=4)
-    bias, difference, warned = answers(world, cleaned)
-    assert not any("max_clicks_per_page" in words for words in warned)
+    bias, difference, warned = results(world, cleaned)
+    assert not any("max_clicks_per_page" in message for message in warned)
     inside = (bias["low"] <= truth) & (truth <= bias["high"])
-    assert inside.sum() >= 8  # of ten 90 % intervals: with fewer, chance is below 7 %
+    assert inside.sum() >= 8  # of ten 90 % intervals: fewer have a probability below 7 %
     assert difference["relative_low"] < lift < difference["relative_high"]

@@ -1,8 +1,9 @@
-"""The cache: found again, rebuilt when it must be, never half-written, never in the way."""
+"""The cache: reused, rebuilt when necessary, never half-written, never in the way."""
 
 import errno
 import gc
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -55,7 +56,7 @@ def entries(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
 
 
-def test_the_folder_is_the_one_asked_for_else_the_users(monkeypatch, tmp_path) -> None:
+def test_the_folder_is_the_given_one_or_the_users(monkeypatch, tmp_path) -> None:
     assert cache_folder() == tmp_path / "cache"
     monkeypatch.delenv("EPICLICK_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
@@ -77,7 +78,7 @@ def test_a_matrix_written_in_blocks_is_their_concatenation(tmp_path_factory, row
     np.testing.assert_array_equal(np.load(path), expected)
 
 
-def test_the_second_read_maps_what_the_first_has_built(source: Path, folder: Path) -> None:
+def test_the_second_read_maps_what_the_first_built(source: Path, folder: Path) -> None:
     reader = Reader(source)
     first, second = reader.read(), reader.read()
     assert reader.times == 1
@@ -90,7 +91,7 @@ def test_the_second_read_maps_what_the_first_has_built(source: Path, folder: Pat
     assert len(entries(folder)) == 1
 
 
-def test_a_changed_file_is_read_again_and_its_old_entry_goes(source: Path, folder: Path) -> None:
+def test_a_changed_file_is_read_again_and_its_old_entry_removed(source, folder) -> None:
     other = source.with_name("other.txt")
     other.write_text("9")
     Reader(other).read()
@@ -107,7 +108,7 @@ def test_a_changed_file_is_read_again_and_its_old_entry_goes(source: Path, folde
     assert before <= set(entries(folder))
 
 
-def test_other_options_are_another_entry(source: Path, folder: Path) -> None:
+def test_other_options_make_another_entry(source: Path, folder: Path) -> None:
     reader = Reader(source)
     reader.read()
     stored(str(source), [source], {"a": 2}, reader.build)
@@ -117,7 +118,7 @@ def test_other_options_are_another_entry(source: Path, folder: Path) -> None:
 
 @pytest.mark.parametrize("name", ["matrix.npy", "keys.arrow", "meta.json"])
 @pytest.mark.parametrize("damage", ["cut", "empty", "gone", "noise"])
-def test_a_damaged_entry_is_built_anew(source: Path, folder: Path, name: str, damage: str) -> None:
+def test_a_damaged_entry_is_rebuilt(source: Path, folder: Path, name: str, damage: str) -> None:
     reader = Reader(source)
     reader.read()
     file = folder / entries(folder)[0] / name
@@ -148,18 +149,20 @@ def test_an_interrupted_build_leaves_nothing(source, folder, tmp_path, monkeypat
     assert entries(tmp_path / "tmp") == []
 
 
-def test_a_full_disk_is_told_with_the_remedy(source: Path, folder: Path) -> None:
+def test_a_full_disk_is_reported_with_the_remedy(source: Path, folder: Path) -> None:
     def fill() -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    with pytest.raises(InputError, match=r"disk is full.*Set EPICLICK_CACHE"):
+    with pytest.raises(InputError, match="EPICLICK_CACHE") as caught:
         Reader(source, fill).read()
+    assert caught.value.code == "disk-full"
     assert entries(folder) == []
 
 
 def test_a_file_that_changes_meanwhile_is_refused(source: Path, folder: Path) -> None:
-    with pytest.raises(InputError, match="changed while being read"):
+    with pytest.raises(InputError, match=re.escape(str(source))) as caught:
         Reader(source, lambda: source.write_text("1 2 3 4 5") and None).read()
+    assert caught.value.code == "changed-while-reading"
     assert entries(folder) == []
 
 
@@ -167,7 +170,7 @@ def test_a_folder_that_cannot_be_written_is_replaced_for_this_run(
     source: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    folder.write_text("a file stands where the folder should be")
+    folder.write_text("a file where the folder should be")
     with pytest.warns(InputWarning, match=r"cannot be written.*Set EPICLICK_CACHE"):
         entry = Reader(source).read()
     np.testing.assert_array_equal(entry.matrix[:, 0], [1, 2, 3])
@@ -190,7 +193,7 @@ def test_without_the_cache_nothing_is_kept(source, folder, tmp_path, monkeypatch
     assert list(tmp_path.glob("epiclick-*")) == []
 
 
-def test_temporary_values_go_at_exit(source: Path, tmp_path: Path) -> None:
+def test_temporary_values_are_removed_at_exit(source: Path, tmp_path: Path) -> None:
     script = f"""
 import sys, tempfile
 from pathlib import Path
@@ -207,7 +210,7 @@ print(len(list(Path({str(tmp_path)!r}).glob("epiclick-*"))), kept.matrix.sum())
     assert list(tmp_path.glob("epiclick-*")) == []
 
 
-def test_two_that_build_the_same_at_once_both_get_it(source: Path, folder: Path) -> None:
+def test_two_concurrent_builds_both_get_the_entry(source: Path, folder: Path) -> None:
     inner = Reader(source)
     outer = Reader(source, lambda: inner.read() and None)
     np.testing.assert_array_equal(outer.read().matrix[:, 0], [1, 2, 3])
@@ -219,7 +222,7 @@ def test_the_loser_of_a_race_takes_the_winners_entry(source, folder, monkeypatch
     replace = os.replace
 
     def beaten(old: Path, new: Path) -> None:
-        # the other process puts its entry there in the moment before ours is renamed
+        # the other process creates its entry just before ours is renamed
         monkeypatch.setattr(os, "replace", replace)
         shutil.copytree(old, new)
         raise OSError(errno.ENOTEMPTY, "Directory not empty")
@@ -229,7 +232,7 @@ def test_the_loser_of_a_race_takes_the_winners_entry(source, folder, monkeypatch
     assert len(entries(folder)) == 1
 
 
-def test_what_killed_processes_left_goes_after_a_day(source: Path, folder: Path) -> None:
+def test_remains_of_killed_processes_are_removed_after_a_day(source: Path, folder: Path) -> None:
     name = f".{'a' * 20}-{'b' * 20}.xyz.part"
     fresh = f".{'a' * 20}-{'c' * 20}.xyz.part"
     for left in (name, fresh, ".of-somebody.else"):

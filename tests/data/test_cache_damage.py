@@ -1,4 +1,4 @@
-"""A damaged cache entry is built anew, and nothing of the user's is lost to it."""
+"""A damaged cache entry is rebuilt without removing any file of the user."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def source(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", ["matrix.npy", "keys.arrow", "meta.json"])
 def test_no_flip_or_cut_changes_what_is_read(source: Path, folder: Path, name: str) -> None:
-    """The entry is built anew, or is the very same."""
+    """The entry is rebuilt, or is exactly the same."""
     source.write_text(" ".join(str(i / 7) for i in range(40)))
     reader = Reader(source)
     first = reader.read()
@@ -39,7 +39,7 @@ def test_no_flip_or_cut_changes_what_is_read(source: Path, folder: Path, name: s
         np.testing.assert_array_equal(found.matrix, values)
         assert found.keys.equals(keys)
         assert found.meta == {"note": "é"}
-    # only the blanks of the JSON do not matter
+    # only whitespace in the JSON does not matter
     assert reader.times > (300 if name != "meta.json" else 150)
 
 
@@ -55,7 +55,7 @@ def test_a_header_that_claims_a_huge_matrix_is_not_believed(source: Path, folder
     assert reader.times == 2
 
 
-def test_files_of_the_user_in_an_entry_stay(source: Path, folder: Path) -> None:
+def test_files_of_the_user_in_an_entry_are_kept(source: Path, folder: Path) -> None:
     reader = Reader(source)
     reader.read()
     entry = folder / entries(folder)[0]
@@ -63,7 +63,7 @@ def test_files_of_the_user_in_an_entry_stay(source: Path, folder: Path) -> None:
     np.testing.assert_array_equal(reader.read().matrix[:, 0], [1, 2, 3])
     assert reader.times == 1
     (entry / "matrix.npy").write_bytes(b"damaged")
-    with pytest.warns(InputWarning, match=r"holds notes\.txt, which is not the cache's"):
+    with pytest.warns(InputWarning, match=r"\(notes\.txt\).*Set EPICLICK_CACHE"):
         np.testing.assert_array_equal(reader.read().matrix[:, 0], [1, 2, 3])
     source.write_text("4 5")
     np.testing.assert_array_equal(reader.read().matrix[:, 0], [4, 5])

@@ -1,4 +1,4 @@
-"""Feature files and tables: what comes in comes out as float32, or is refused by name."""
+"""Feature files and tables are read as float32, or refused with an error that names the column."""
 
 import gc
 import json
@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 
 from epiclick.data import feature_rows
 from epiclick.data.features import FeatureTable, read_features
-from epiclick.errors import InputError, InputWarning
+from epiclick.errors import InputWarning
+
+from ..raising import raises_code
 
 FLOAT_MAX = float(np.finfo(np.float32).max)
 
@@ -39,7 +41,7 @@ NAMES = ("bm25", "length", "short", "fresh")
 
 
 def write(table: pd.DataFrame, path: Path) -> Path:
-    """The same table as a file of the kind that the name says."""
+    """The same table as a file of the kind given by its name."""
     if path.suffix == ".parquet":
         pq.write_table(pa.Table.from_pandas(table, preserve_index=False), path, row_group_size=7)
     elif ".csv" in path.suffixes or ".tsv" in path.suffixes:
@@ -53,10 +55,10 @@ def expected(table: pd.DataFrame, names: tuple[str, ...] = NAMES) -> np.ndarray:
     return np.stack([table[name].to_numpy().astype(np.float32) for name in names], axis=1)
 
 
-def refused(source, **options) -> str:
-    with pytest.raises(InputError) as error:
+def refused(code: str, source, **options) -> str:
+    with raises_code(code) as caught:
         read_features(source, **options)
-    return str(error.value)
+    return str(caught.value)
 
 
 # Sources
@@ -144,7 +146,7 @@ def test_the_second_start_reads_the_cache_and_a_changed_file_does_not(
 # Keys
 
 
-def test_aliases_mapping_and_what_stands_beside_the_ids() -> None:
+def test_aliases_mapping_and_columns_kept_with_the_ids() -> None:
     table = frame().rename(columns={"query_id": "QID", "doc_id": "Product_ID"})
     table["split"] = pd.Categorical(["train"] * 30 + ["test"] * 20)
     table["label"] = np.arange(50) % 5
@@ -156,19 +158,23 @@ def test_aliases_mapping_and_what_stands_beside_the_ids() -> None:
     assert read.keys["label"].to_pylist() == table.label.to_list()
 
     table = frame().assign(query=0.5)
-    said = refused(table)
-    assert "query_id and query could each be query_id" in said
-    assert 'columns={"query_id": "query_id"}' in said
+    message = refused("ambiguous-column", table)
+    assert "query_id and query" in message
+    assert 'columns={"query_id": "query_id"}' in message
     read = read_features(table, columns={"query_id": "query_id"})
     assert read.names == (*NAMES, "query")
 
 
-def test_columns_that_are_not_there_are_told_with_those_that_are() -> None:
-    said = refused(frame().rename(columns={"query_id": "who", "doc_id": "what"}))
-    assert "no column for query_id (query_id or query or user_query or qid)" in said
-    assert "no column for doc_id" in said
-    assert "The columns are who, what, bm25" in said
-    assert "no column for doc_id (x)" in refused(frame(), columns={"doc_id": "x"})
+def test_missing_columns_are_reported_with_the_existing_ones() -> None:
+    renamed = frame().rename(columns={"query_id": "who", "doc_id": "what"})
+    with raises_code("missing-column") as caught:
+        read_features(renamed)
+    query, doc = caught.value.problems
+    assert "query_id (query_id or query or user_query or qid)" in str(query)
+    assert doc.code == "missing-column"
+    assert "doc_id" in str(doc)
+    assert "who, what, bm25" in str(doc)
+    assert "doc_id (x)" in refused("unknown-column", frame(), columns={"doc_id": "x"})
 
 
 @pytest.mark.parametrize(
@@ -199,25 +205,25 @@ def test_integer_ids_of_any_width_become_int64(kind: str) -> None:
 
 def test_ids_that_cannot_be_compared_are_refused_with_the_remedy() -> None:
     table = frame().assign(query_id=lambda t: t.query_id + 0.5, doc_id=pd.Timestamp("2020-01-01"))
-    said = refused(pa.Table.from_pandas(table))
-    assert "query_id is of type float64" in said
-    assert "doc_id is of type timestamp" in said
-    assert "Write ids as integers or text" in said
+    message = refused("wrong-column-type", pa.Table.from_pandas(table))
+    assert "query_id is of type float64" in message
+    assert "doc_id is of type timestamp" in message
+    assert "Write ids as integers or text" in message
 
 
 def test_missing_ids_are_counted() -> None:
     table = frame().astype({"query_id": "Int64"})
     table.loc[[3, 9], "query_id"] = pd.NA
     table.loc[11, "doc_id"] = None
-    said = refused(table)
-    assert "query_id is missing: 2 rows, first row 4." in said
-    assert "doc_id is missing: 1 row, first row 12." in said
+    message = refused("missing-value", table)
+    assert "query_id is missing: 2 rows, first row 4." in message
+    assert "doc_id is missing: 1 row, first row 12." in message
 
 
 # Values
 
 
-def test_values_that_are_no_finite_numbers_are_named_with_their_first_pair() -> None:
+def test_values_that_are_not_finite_are_reported_with_their_first_pair() -> None:
     table = pa.Table.from_pandas(frame())
     bm25 = table["bm25"].to_numpy().copy()
     bm25[[7, 8]] = np.nan
@@ -228,10 +234,10 @@ def test_values_that_are_no_finite_numbers_are_named_with_their_first_pair() -> 
     for name, values in (("bm25", bm25), ("short", short), ("length", pa.array(length))):
         at = table.column_names.index(name)
         table = table.set_column(at, name, pa.chunked_array([pa.array(values)]))
-    said = refused(table)
-    assert "are NaN: 3 values, first bm25: 2 (first (query 1, doc d2)); short: 1 (" in said
-    assert "are infinite: 2 values, first short: 2 (first (query 2, doc d2))." in said
-    assert "are missing or not a number: 1 value, first length: 1 (first (query 6, doc d1))" in said
+    message = refused("feature-not-finite", table)
+    assert "NaN: 3 values, first bm25: 2 (first (query 1, doc d2)); short: 1 (" in message
+    assert "infinite: 2 values, first short: 2 (first (query 2, doc d2))." in message
+    assert "missing or not a number: 1 value, first length: 1 (first (query 6, doc d1)" in message
 
 
 def test_values_beyond_float32_are_clipped_and_counted(tmp_path: Path) -> None:
@@ -243,15 +249,15 @@ def test_values_beyond_float32_are_clipped_and_counted(tmp_path: Path) -> None:
         np.testing.assert_array_equal(read.matrix[:, :3], [[FLOAT_MAX, -FLOAT_MAX, FLOAT_MAX]] * 50)
 
 
-def test_columns_of_text_are_left_out_with_a_word(tmp_path: Path) -> None:
+def test_columns_of_text_are_left_out_with_a_warning(tmp_path: Path) -> None:
     table = frame().assign(title="1984", year="1984")
     table.loc[5:, "title"] = "the trial"
     for source in (table.astype({"year": object}), write(table, tmp_path / "a.parquet")):
         with pytest.warns(InputWarning, match="left out: title, year"):
             assert read_features(source).names == NAMES
-    with pytest.warns(InputWarning, match="left out: title") as told:
+    with pytest.warns(InputWarning, match="left out: title") as caught:
         read = read_features(write(table, tmp_path / "a.csv"))
-    assert len(told) == 1
+    assert len(caught) == 1
     assert read.names == (*NAMES, "year")
 
 
@@ -259,49 +265,51 @@ def test_text_in_a_csv_column_of_numbers_is_refused(tmp_path: Path) -> None:
     table = frame().astype({"bm25": object, "length": object})
     table.loc[[3, 4], "bm25"] = "n/a"
     table.loc[6, "length"] = None
-    said = refused(write(table, tmp_path / "a.csv"))
-    assert "missing or not a number: 3 values, first bm25: 2 (first (query 0, doc d3)); " in said
-    assert "length: 1 (first (query 1, doc d1))" in said
+    message = refused("feature-not-finite", write(table, tmp_path / "a.csv"))
+    assert "missing or not a number: 3 values, first bm25: 2 (first (query 0, doc d3)); " in message
+    assert "length: 1 (first (query 1, doc d1))" in message
 
 
-def test_pairs_that_come_twice_are_refused_together_with_all_else() -> None:
+def test_repeated_pairs_are_reported_together_with_other_problems() -> None:
     table = pd.concat([frame(), frame()[:3], frame()[1:2]])
     table.iloc[30, 2] = np.inf
-    said = refused(table)
-    assert "but 3 have more: 4 repeated rows" in said
-    assert "(query 0, doc d0) 2 times; (query 0, doc d1) 3 times" in said
-    assert "infinite: 1 value" in said
+    with raises_code("feature-not-finite") as caught:
+        read_features(table)
+    infinite, repeated = caught.value.problems
+    assert "infinite: 1 value" in str(infinite)
+    assert repeated.code == "repeated-pair"
+    assert "3 have more: 4 repeated rows" in str(repeated)
+    assert "(query 0, doc d0) 2 times; (query 0, doc d1) 3 times" in str(repeated)
 
 
 def test_empty_sources_and_those_without_features_are_refused(tmp_path: Path) -> None:
-    assert "there are no rows" in refused(frame()[:0])
-    assert "there are no rows" in refused(write(frame()[:0], tmp_path / "a.parquet"))
-    said = refused(frame()[["query_id", "doc_id"]].assign(title="a"))
-    assert "no feature column: no column holds numbers, beside the keys there is title" in said
-    assert "beside the keys there is nothing" in refused(frame()[["query_id", "doc_id"]])
+    refused("no-rows", frame()[:0])
+    refused("no-rows", write(frame()[:0], tmp_path / "a.parquet"))
+    assert "title" in refused("no-features", frame()[["query_id", "doc_id"]].assign(title="a"))
+    assert "nothing" in refused("no-features", frame()[["query_id", "doc_id"]])
 
 
 def test_damaged_files_are_refused_and_leave_no_entry(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("EPICLICK_CACHE", str(tmp_path / "cache"))
     whole = write(frame(), tmp_path / "a.parquet").read_bytes()
     (tmp_path / "a.parquet").write_bytes(whole[:-20])
-    assert "a.parquet is damaged or cut off" in refused(tmp_path / "a.parquet")
+    assert "a.parquet" in refused("damaged-file", tmp_path / "a.parquet")
     packed = write(frame(2_000), tmp_path / "a.csv.gz").read_bytes()
     (tmp_path / "a.csv.gz").write_bytes(packed[: len(packed) // 2])
-    assert "a.csv.gz is damaged or cut off" in refused(tmp_path / "a.csv.gz")
+    assert "a.csv.gz" in refused("damaged-file", tmp_path / "a.csv.gz")
     lines = [json.dumps(row) for row in frame(20).to_dict("records")]
     (tmp_path / "a.jsonl").write_text("\n".join([*lines[:10], '{"query_id": 3, "do', *lines[10:]]))
-    assert "lines that are not JSON, or hold nothing: 1 line" in refused(tmp_path / "a.jsonl")
+    assert ": 1 line" in refused("malformed-line", tmp_path / "a.jsonl")
     (tmp_path / "b.csv").write_text("query_id,doc_id,x\n1,2,3\n1,3\n1,4,5\n")
-    assert "lines that are not rows of the table: 1 line" in refused(tmp_path / "b.csv")
-    assert "no file at" in refused(tmp_path / "nowhere.parquet")
+    assert ": 1 line" in refused("malformed-line", tmp_path / "b.csv")
+    assert "nowhere.parquet" in refused("file-missing", tmp_path / "nowhere.parquet")
     assert list((tmp_path / "cache").glob("*")) == []
 
 
-def test_a_feature_that_some_files_lack_is_named(tmp_path: Path) -> None:
+def test_a_feature_that_some_files_lack_is_reported(tmp_path: Path) -> None:
     write(frame(20)[:10], tmp_path / "a.parquet")
     write(frame(20)[10:].drop(columns="short"), tmp_path / "b.parquet")
-    assert "feature short is missing from: 1 file" in refused(tmp_path)
+    assert "feature short is missing from: 1 file" in refused("partial-column", tmp_path)
 
 
 # Looking up
@@ -339,22 +347,26 @@ def test_locate_takes_ids_of_any_width_and_layout() -> None:
 
 def test_ids_that_differ_only_by_type_are_refused() -> None:
     table = read_features(frame())
-    with pytest.raises(InputError, match="query_id is an integer in the features but text in") as e:
+    with raises_code("id-types-differ") as caught:
         table.locate(pa.array(["1"]), pa.array(["d1"]))
-    assert "ids='string'" in str(e.value)
-    assert len(e.value.problems) == 1
+    assert "query_id is an integer in the features but text in" in str(caught.value)
+    assert "ids='string'" in str(caught.value)
+    assert len(caught.value.problems) == 1
 
 
 def test_shapes_must_agree() -> None:
     keys = pa.table({"query_id": [1, 2], "doc_id": [1, 2]})
-    with pytest.raises(ValueError, match="2 keys and 1 names"):
+    with raises_code("shape-mismatch") as caught:
         FeatureTable(keys, ("x",), np.zeros((3, 1), np.float32))
-    with pytest.raises(ValueError, match="two-dimensional float32"):
+    assert "(3, 1)" in str(caught.value)
+    assert "2 keys and 1 names" in str(caught.value)
+    with raises_code("not-a-matrix") as caught:
         FeatureTable(keys, ("x",), np.zeros((2, 1)))
+    assert "float32" in str(caught.value)
 
 
 @pytest.mark.parametrize("index", [[3], [5, 5, 0, 9, 8, 1, 2, 3, -1], list(range(10)), []])
-def test_rows_of_a_mapped_file_are_read_as_they_stand(tmp_path: Path, index: list[int]) -> None:
+def test_rows_of_a_mapped_file_are_read_unchanged(tmp_path: Path, index: list[int]) -> None:
     matrix = np.random.default_rng(0).random((10, 3), dtype=np.float32)
     np.save(tmp_path / "matrix.npy", matrix)
     mapped = np.load(tmp_path / "matrix.npy", mmap_mode="r")
@@ -362,6 +374,6 @@ def test_rows_of_a_mapped_file_are_read_as_they_stand(tmp_path: Path, index: lis
     rows = FeatureTable(keys, ("a", "b", "c"), mapped).rows(np.array(index, int))
     assert rows.dtype == np.float32
     np.testing.assert_array_equal(rows, matrix[np.array(index, int)])
-    # a slice of a map has another beginning than the file, and is read through the map
+    # a slice of a map does not start where the file does, and is read through the map
     tail = FeatureTable(keys.slice(4), ("a", "b", "c"), mapped[4:])
     np.testing.assert_array_equal(tail.rows([0, 2]), matrix[[4, 6]])

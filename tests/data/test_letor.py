@@ -1,4 +1,4 @@
-"""LETOR text against scikit-learn's parser and plain arrays; what is wrong with a file is named."""
+"""LETOR text against scikit-learn's parser and plain arrays; errors name the file and line."""
 
 import errno
 import gzip
@@ -19,7 +19,9 @@ from sklearn.datasets import load_svmlight_file
 
 from epiclick.data import letor, letor_block
 from epiclick.data.letor import find_splits, read_letor
-from epiclick.errors import InputError, InputWarning
+from epiclick.errors import InputWarning
+
+from ..raising import raises_code
 
 FLOAT_MAX = np.finfo(np.float32).max
 
@@ -31,10 +33,10 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def refused(path: Path) -> str:
-    with pytest.raises(InputError) as error:
+def refused(code: str, path: Path) -> str:
+    with raises_code(code) as caught:
         read_letor(path)
-    return str(error.value)
+    return str(caught.value)
 
 
 # Real data
@@ -46,7 +48,7 @@ SAMPLES = {
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_samples_hold_what_scikit_learn_reads_in_them(name: str, shared_data) -> None:
+def test_samples_are_read_as_by_scikit_learn(name: str, shared_data) -> None:
     folder = shared_data(name)
     rows, features = SAMPLES[name]
     table = read_letor(folder)
@@ -101,7 +103,7 @@ def test_any_text_gives_its_rows_whatever_the_blocks(tmp_path_factory, lines, bl
         warnings.simplefilter("ignore", InputWarning)  # values beyond float32 have their own test
         patch.setattr(letor, "BLOCK", block)
         if not indices:
-            assert "no line has a feature" in refused(path)
+            refused("no-features", path)
             return
         table = read_letor(path, cache=False)
     first, last = (0 if 0 in indices else 1), max(indices)
@@ -120,7 +122,7 @@ def test_any_text_gives_its_rows_whatever_the_blocks(tmp_path_factory, lines, bl
 
 @given(st.lists(st.text("ab#: \r", max_size=30), max_size=20), st.booleans(), st.integers(1, 90))
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_pieces_hold_every_line_once(tmp_path_factory, lines, ended, block) -> None:
+def test_pieces_contain_every_line_once(tmp_path_factory, lines, ended, block) -> None:
     data = "\n".join(lines) + "\n" * ended
     folder = tmp_path_factory.mktemp("pieces")
     with pytest.MonkeyPatch.context() as patch:
@@ -146,7 +148,7 @@ def test_many_processes_read_the_same(tmp_path, shared_data, monkeypatch) -> Non
         assert together.keys.equals(alone.keys)
 
 
-def test_types_of_keys_and_the_second_start(tmp_path: Path) -> None:
+def test_types_of_keys_in_a_first_and_a_cached_read(tmp_path: Path) -> None:
     path = write(tmp_path / "set.txt", "1 qid:5 1:2\n0 qid:5 2:3\n127 qid:3 1:1\n")
     for _ in range(2):
         table = read_letor(path)
@@ -172,7 +174,7 @@ def test_all_splits_share_their_features(tmp_path: Path) -> None:
     assert table.keys["label"].to_pylist() == [1, 1, 1, 2.5]
 
 
-def test_values_beyond_float32_are_clipped_and_counted_at_every_start(tmp_path: Path) -> None:
+def test_values_beyond_float32_are_clipped_and_counted_in_every_read(tmp_path: Path) -> None:
     text = "1 qid:1 1:1.7976931348623157e308 2:3.4028234663852886e38\n0 qid:1 1:1e39 3:-1e300\n"
     path = write(tmp_path / "istella.txt", text)
     for _ in range(2):
@@ -220,19 +222,19 @@ def test_splits_are_found_by_name(tmp_path: Path, names, expected) -> None:
         ("latest.txt", "train"),
     ],
 )
-def test_a_single_file_is_the_split_its_name_says(tmp_path: Path, name: str, split: str) -> None:
+def test_a_single_file_is_the_split_in_its_name(tmp_path: Path, name: str, split: str) -> None:
     assert list(find_splits(write(tmp_path / name, ""))) == [split]
 
 
-def test_missing_and_ambiguous_files_are_told(tmp_path: Path) -> None:
-    assert "is not there" in refused(tmp_path / "nowhere")
-    assert "holds no LETOR files. Expected train.txt" in refused(tmp_path)
+def test_missing_and_ambiguous_files_are_reported(tmp_path: Path) -> None:
+    assert "nowhere" in refused("file-missing", tmp_path / "nowhere")
+    assert "train.txt" in refused("no-letor-files", tmp_path)
     write(tmp_path / "train.txt", "")
     write(tmp_path / "train.txt.gz", "")
-    assert "train.txt and train.txt.gz could each be the train split" in refused(tmp_path)
+    assert "train.txt and train.txt.gz" in refused("ambiguous-split", tmp_path)
 
 
-# What is wrong with a file
+# Mistakes in a file
 
 GOOD = "1 qid:1 1:0.5 2:3\n"
 
@@ -256,15 +258,15 @@ GOOD = "1 qid:1 1:0.5 2:3\n"
         ("\xff\x00" * 50 + " qid:1 1:1", "the label '\\xc3\\xbf\\x00"),
     ],
 )
-def test_a_malformed_line_is_named_with_its_fault(tmp_path: Path, bad: str, why: str) -> None:
+def test_a_malformed_line_is_reported_with_the_reason(tmp_path: Path, bad: str, why: str) -> None:
     path = write(tmp_path / "train.txt", f"# head\n\n{GOOD}{bad}\n{GOOD}")
-    said = refused(path)
-    assert ": 1 line, first train.txt line 4: " in said
-    assert why in said
+    message = refused("malformed-line", path)
+    assert ": 1 line, first train.txt line 4: " in message
+    assert why in message
 
 
 @pytest.mark.parametrize("block", [1, 40, 1 << 20])
-def test_all_problems_of_all_splits_come_together(tmp_path: Path, monkeypatch, block) -> None:
+def test_problems_of_all_splits_are_reported_together(tmp_path: Path, monkeypatch, block) -> None:
     monkeypatch.setattr(letor, "BLOCK", block)
     lines = [GOOD] * 40
     lines[6] = lines[23] = "no letor\n"
@@ -275,40 +277,44 @@ def test_all_problems_of_all_splits_come_together(tmp_path: Path, monkeypatch, b
     nan[8] = "\n"
     nan[25] = "1 qid:2 2:inf\n"
     write(tmp_path / "test.txt.gz", "".join(nan))
-    said = refused(tmp_path)
-    assert "2 lines, first train.txt line 7: the label 'no'" in said
-    assert "train.txt line 24: the label 'no'" in said
-    assert "5 values, first f1: 2 (nan in test.txt.gz line 5); f2: 3 (-inf in" in said
-    assert "test.txt.gz line 5)." in said
+    with raises_code("malformed-line") as caught:
+        read_letor(tmp_path)
+    lines_of_train, values_of_test = caught.value.problems
+    assert "2 lines, first train.txt line 7: the label 'no'" in str(lines_of_train)
+    assert "train.txt line 24: the label 'no'" in str(lines_of_train)
+    assert values_of_test.code == "feature-not-finite"
+    message = str(values_of_test)
+    assert "5 values, first f1: 2 (nan in test.txt.gz line 5); f2: 3 (-inf in" in message
+    assert "test.txt.gz line 5)." in message
 
 
-def test_a_file_that_is_not_letor_at_all_is_refused_soon(tmp_path: Path, monkeypatch) -> None:
+def test_a_file_that_is_not_letor_at_all_is_refused_early(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(letor, "BLOCK", 1 << 18)
     path = write(tmp_path / "train.txt", "a,b,c,d\n" * 100_000)
     began = time.perf_counter()
-    said = refused(path)
-    assert "not all of many wrong ones were counted" in said
-    assert f"{letor_block.BAD_LINES * 4:,} lines" in said
+    message = refused("malformed-line", path)
+    assert "(counting stopped early)" in message
+    assert f"{letor_block.BAD_LINES * 4:,} lines" in message
     assert time.perf_counter() - began < 10
 
 
 def test_a_query_in_two_splits_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "train.txt", "1 qid:1 1:1\n1 qid:2 1:1\n1 qid:3 1:1\n")
     write(tmp_path / "test.txt", "1 qid:3 1:1\n1 qid:4 1:1\n1 qid:2 1:1\n")
-    assert "is in train and test: 2 query ids, first qid:2; qid:3." in refused(tmp_path)
+    message = refused("query-in-two-splits", tmp_path)
+    assert "train and test: 2 query ids, first qid:2; qid:3." in message
 
 
 def test_truncated_files_are_refused(tmp_path: Path) -> None:
     packed = gzip.compress("".join(f"1 qid:{i} 1:{i * 0.37}\n" for i in range(9_999)).encode())
     path = tmp_path / "train.txt.gz"
     path.write_bytes(packed[: len(packed) // 2])
-    assert "train.txt.gz is truncated or damaged" in refused(path)
+    assert "train.txt.gz" in refused("damaged-file", path)
     path.write_bytes(packed[:2_000] + b"\0" * 50 + packed[2_050:])
-    assert "train.txt.gz is truncated or damaged" in refused(path)
-    cut = write(tmp_path / "vali.txt", GOOD * 3 + "1 qid:1 1:0.")
-    assert "vali.txt is truncated: its last line ends without a newline, at feature 1" in refused(
-        cut
-    )
+    assert "train.txt.gz" in refused("damaged-file", path)
+    message = refused("truncated-file", write(tmp_path / "vali.txt", GOOD * 3 + "1 qid:1 1:0."))
+    assert "vali.txt" in message
+    assert "feature 1" in message
     whole = write(tmp_path / "test.txt", (GOOD * 3).rstrip("\n"))
     assert len(read_letor(whole)) == 3
     sparse = write(tmp_path / "sparse.txt", "1 qid:1 1:1 2:3\n1 qid:1 1:3\n1 qid:1 1:1")
@@ -322,14 +328,14 @@ def test_an_unreadable_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
         raise PermissionError(errno.EACCES, "Permission denied", str(file))
 
     monkeypatch.setattr(letor, "_is_gzip", denied)
-    assert f"{path} cannot be read (Permission denied)" in refused(path)
+    assert f"{path} cannot be read (Permission denied)" in refused("cannot-read", path)
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "# nothing\n"])
 def test_empty_files_are_refused(tmp_path: Path, text: str) -> None:
     write(tmp_path / "train.txt", GOOD)
     write(tmp_path / "test.txt", text)
-    assert "test.txt holds no rows" in refused(tmp_path)
+    assert "test.txt" in refused("no-rows", tmp_path)
 
 
 def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -337,7 +343,9 @@ def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(letor, "BLOCK", 10)
     for name in ("train.txt", "train.txt.gz"):
         path = write(tmp_path / name, GOOD + "x" * 5_000)
-        assert f"{name} has a line of more than 1,000 bytes" in refused(path)
+        message = refused("line-too-long", path)
+        assert name in message
+        assert "1,000 bytes" in message
 
 
 # Processes
@@ -370,8 +378,8 @@ def test_scripts_that_race_for_one_entry_both_read_it(tmp_path: Path) -> None:
     path = write(tmp_path / "train.txt", "".join(f"1 qid:{i} 1:{i}\n" for i in range(5_000)))
     both = [start(path, tmp_path, parallel=False) for _ in range(2)]
     for script in both:
-        said, complained = script.communicate(timeout=60)
-        assert said.split() == ["started", "5000"], complained
+        out, err = script.communicate(timeout=60)
+        assert out.split() == ["started", "5000"], err
     assert len(list((tmp_path / "cache").iterdir())) == 1
 
 
@@ -384,8 +392,8 @@ def test_ctrl_c_leaves_nothing_half_written(tmp_path: Path) -> None:
         assert script.poll() is None
         time.sleep(0.02)
     os.killpg(script.pid, signal.SIGINT)
-    said, complained = script.communicate(timeout=60)
+    out, err = script.communicate(timeout=60)
     assert script.returncode != 0
-    assert said.split() == ["started"]  # the workers did not run the script again
-    assert "KeyboardInterrupt" in complained
+    assert out.split() == ["started"]  # the workers did not run the script again
+    assert "KeyboardInterrupt" in err
     assert list((tmp_path / "cache").iterdir()) == []

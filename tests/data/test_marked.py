@@ -1,4 +1,4 @@
-"""Rows marked by a column are selected, whatever kind of file they come from."""
+"""Rows marked by a column are selected, whatever the kind of file."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +9,8 @@ import pytest
 from epiclick.data.by_column import marked_and_rest
 from epiclick.data.readers import count_log
 from epiclick.data.schema import LogOptions
-from epiclick.errors import InputError
+
+from ..raising import raises_code
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "json"])
@@ -38,18 +39,19 @@ def test_marked_rows_and_the_rest_add_up(
 
 
 @pytest.mark.parametrize(
-    ("marks", "column", "words"),
+    ("marks", "column", "code", "named"),
     [
-        ([0, 1], "randomized", r"no column 'randomized' \(did you mean 'randomised'"),
-        ([0, 2], "randomised", r"must be 0 or 1, or true or false: 9 rows, first '2'"),
-        ([0, None], "randomised", "9 rows, first missing"),
-        ([0, 0], "randomised", "marks no row"),
-        ([1, 1], "randomised", "marks every row"),
+        ([0, 1], "randomized", "unknown-column", "'randomized' (did you mean 'randomised'"),
+        ([0, 2], "randomised", "mark-not-binary", "9 rows, first '2'"),
+        ([0, None], "randomised", "mark-not-binary", "9 rows, first missing"),
+        ([0, 0], "randomised", "nothing-to-compare", "no row"),
+        ([1, 1], "randomised", "nothing-to-compare", "every row"),
     ],
 )
-def test_what_marks_nothing_is_refused(
-    marks: list, column: str, words: str, small_log: pd.DataFrame
+def test_invalid_marks_are_refused(
+    marks: list, column: str, code: str, named: str, small_log: pd.DataFrame
 ) -> None:
     log = small_log.assign(randomised=[marks[page % 2] for page in small_log["page_id"]])
-    with pytest.raises(InputError, match=words):
+    with raises_code(code) as caught:
         marked_and_rest(log, LogOptions(), column)
+    assert named in str(caught.value)

@@ -15,7 +15,7 @@ from epiclick.data.files import did_you_mean_path
         ("wrld/clicks.parquet", "world/clicks.parquet"),
         ("wrld/click.parquet", "world/clicks.parquet"),
         ("wold", "world"),
-        ("world/clicks.parquet", None),  # it is there
+        ("world/clicks.parquet", None),  # it exists
         ("world/*.csv", None),
         ("nowhere/at/all", None),
         ("world/.hiden", None),
@@ -28,7 +28,7 @@ def test_every_missing_part_is_replaced_by_the_nearest(
     (tmp_path / "world" / "clicks.parquet").touch()
     (tmp_path / "world" / ".hidden").touch()
     monkeypatch.chdir(tmp_path)
-    words = "" if meant is None else f" (did you mean '{meant}'?)"
-    assert did_you_mean_path(Path(typed)) == words
+    relative = "" if meant is None else f" (did you mean '{meant}'?)"
+    assert did_you_mean_path(Path(typed)) == relative
     absolute = "" if meant is None else f" (did you mean '{tmp_path / meant}'?)"
     assert did_you_mean_path(tmp_path / typed) == absolute

@@ -1,4 +1,4 @@
-"""Weights on pages agree with a loop over the rows, whatever the log and its order."""
+"""Page weights agree with a loop over the rows, for any log in any order."""
 
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -16,7 +16,8 @@ from epiclick.data.counts import ClickCounts
 from epiclick.data.page_weights import count_by_length, page_weights
 from epiclick.data.readers import count_log
 from epiclick.data.schema import LogOptions, resolve_columns
-from epiclick.errors import InputError
+
+from ..raising import raises_code
 
 KEYS = ["query_id", "doc_id", "position"]
 
@@ -79,7 +80,7 @@ def test_the_log_is_read_by_all_its_options(tmp_path: Path) -> None:
     counts, _ = count_log(tmp_path / "log.csv", options)
     weights = page_weights(tmp_path / "log.csv", options, counts)
     rows = log[log.country != "2"].to_dict("records")
-    # folds split an entry: add its weights up for the loop, which knows no folds
+    # folds split an entry: sum its weights for the loop, which does not use folds
     whole = ClickCounts.from_table(counts.to_table().drop_columns(["part"]))
     assert len(whole.pair) < len(counts.pair)
     names = counts.to_table().select(KEYS).to_pylist()
@@ -109,8 +110,8 @@ def test_several_contexts_and_days() -> None:
 
 
 @pytest.mark.parametrize("ids", [str, int, "category"])
-def test_pairs_left_out_are_no_part_of_their_pages(ids: type | str) -> None:
-    """Such as items without features: the mean within a page is over what was scored."""
+def test_pairs_left_out_do_not_count_in_their_pages(ids: type | str) -> None:
+    """Such as items without features: the mean within a page is over the scored rows."""
     log = log_of(LENGTHS, 7)
     log["doc_id"] = (
         log.doc_id.astype("category") if ids == "category" else log.doc_id.str[1:].astype(ids)
@@ -123,7 +124,7 @@ def test_pairs_left_out_are_no_part_of_their_pages(ids: type | str) -> None:
     check(some, weights, rows, KEYS)
     whole = page_weights(log, LogOptions(), counts)
     assert whole.clicked.sum() + whole.unclicked.sum() == pytest.approx(len(LENGTHS))
-    assert weights.pages < whole.pages  # some pages of one item went with it
+    assert weights.pages < whole.pages  # some pages had no other item
 
 
 def test_ids_of_a_part_of_the_log_keep_the_type_of_the_whole(tmp_path: Path) -> None:
@@ -137,7 +138,7 @@ def test_ids_of_a_part_of_the_log_keep_the_type_of_the_whole(tmp_path: Path) -> 
     check(some, page_weights(tmp_path / "log.csv", LogOptions(), some), rows, KEYS)
 
 
-def test_rows_dropped_as_bad_are_no_part_of_their_pages() -> None:
+def test_rows_dropped_as_bad_do_not_count_in_their_pages() -> None:
     log = log_of(LENGTHS, 13).astype({"position": "Int64"})
     log.loc[3, "position"] = None
     log.loc[5, "page_id"] = None
@@ -150,7 +151,7 @@ def test_rows_dropped_as_bad_are_no_part_of_their_pages() -> None:
     check(counts, page_weights(broken, options, counts), good.to_dict("records"), KEYS)
 
 
-def test_logs_that_do_not_tell_pages_give_none(small_log: pd.DataFrame, tmp_path: Path) -> None:
+def test_logs_without_pages_give_none(small_log: pd.DataFrame, tmp_path: Path) -> None:
     options = LogOptions()
     without = small_log.drop(columns="page_id")
     counts, _ = count_log(without, options)
@@ -167,19 +168,22 @@ def test_another_log_is_refused(small_log: pd.DataFrame) -> None:
     counts, _ = count_log(small_log, LogOptions())
     other = small_log.assign(click=1 - small_log.click)
     differ = int(np.sum(2 * counts.clicks != counts.displays))
-    with pytest.raises(InputError, match=rf"{differ} of 14 entries have other displays or clicks"):
+    with raises_code("counts-differ-from-log") as caught:
         page_weights(other, LogOptions(), counts)
-    with pytest.raises(InputError, match=r"kept by query_id, doc_id, position, the log is read by"):
+    assert f"{differ} of 14 entries" in str(caught.value)
+    with raises_code("options-differ") as caught:
         page_weights(small_log, LogOptions(page_parts=2), counts)
+    assert "query_id, doc_id, position, part" in str(caught.value)
 
 
 def test_counts_of_some_positions_are_refused(small_log: pd.DataFrame) -> None:
-    """Which rows of a page were counted is then unknown to the pairs."""
+    """Pairs alone do not determine which rows of a page were counted."""
     counts, _ = count_log(small_log, LogOptions())
     table = counts.to_table()
     first_two = ClickCounts.from_table(table.filter(pa.compute.field("position") < 3))
-    with pytest.raises(InputError, match="of its displays are in no entry"):
+    with raises_code("counts-differ-from-log") as caught:
         page_weights(small_log, LogOptions(), first_two)
+    assert "6 of its displays are in no entry" in str(caught.value)
 
 
 @pytest.mark.parametrize("engine", ["duckdb", "pyspark", "bigquery", "snowflake"])

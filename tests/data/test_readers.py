@@ -1,4 +1,4 @@
-"""Every format gives the same counts; every mistake in a log is told with its remedy."""
+"""Every format gives the same counts; every mistake in a log is reported with its remedy."""
 
 import gzip
 import json
@@ -14,6 +14,8 @@ from epiclick.data.readers import count_log, read_log
 from epiclick.data.schema import LogOptions
 from epiclick.errors import InputError, InputWarning
 
+from ..raising import raises_code
+
 
 def write(frame: pd.DataFrame, path: Path) -> Path:
     if ".parquet" in path.name:
@@ -25,8 +27,8 @@ def write(frame: pd.DataFrame, path: Path) -> Path:
     return path
 
 
-def refused(source: object, **settings: object) -> str:
-    with pytest.raises(InputError) as caught:
+def refused(code: str, source: object, **settings: object) -> str:
+    with raises_code(code) as caught:
         read_log(source, **settings)
     return str(caught.value)
 
@@ -100,13 +102,14 @@ def test_where_filters_in_every_format(name: str, small_log: pd.DataFrame, tmp_p
 
 
 def test_where_is_checked(small_log: pd.DataFrame) -> None:
-    assert "postion (did you mean 'position'?)" in refused(small_log, where="postion < 3")
-    assert "not an SQL condition" in refused(small_log, where="position <")
-    assert "not an SQL condition" in refused(small_log, where="1 = 1; DROP TABLE log")
-    assert "no row meets the condition" in refused(small_log, where="position > 99")
+    message = refused("unknown-column", small_log, where="postion < 3")
+    assert "postion (did you mean 'position'?)" in message
+    assert "position <" in refused("invalid-condition", small_log, where="position <")
+    refused("invalid-condition", small_log, where="1 = 1; DROP TABLE log")
+    assert "where" in refused("no-displays", small_log, where="position > 99")
 
 
-def test_timestamps_as_parts_are_cut_to_the_day(small_log: pd.DataFrame) -> None:
+def test_timestamps_as_parts_are_truncated_to_days(small_log: pd.DataFrame) -> None:
     times = pd.date_range("2026-03-01 08:00", periods=18, freq="3h")
     counts = read_log(small_log.assign(at=times), part="at")
     assert [str(day) for day in counts.parts.to_pylist()] == [
@@ -116,7 +119,7 @@ def test_timestamps_as_parts_are_cut_to_the_day(small_log: pd.DataFrame) -> None
     ]
 
 
-# Ids come out as they went in
+# Ids keep their type
 
 
 @pytest.mark.parametrize("name", ["l.csv", "l.tsv", "l.csv.gz"])
@@ -139,14 +142,14 @@ def test_ids_that_look_like_numbers_stay_text_where_types_are_known(
     assert read_log(digits).query_id.to_pylist() == ["1"] * 3 + ["2"] * 3
     whole = digits.assign(doc_id="5").drop(columns="page_id")
     assert read_log(whole, ids="integer").query_id.to_pylist() == [1, 2]
-    assert "query_id must be an integer: 2 values, first 'hats'; 'shoes'" in refused(
-        small_log, ids="integer"
-    )
+    message = refused("id-not-integer", small_log, ids="integer")
+    assert "query_id" in message
+    assert ": 2 values, first 'hats'; 'shoes'" in message
 
 
 def test_ids_that_differ_only_by_type_are_refused(small_log: pd.DataFrame, tmp_path: Path) -> None:
     mixed = small_log.assign(query_id=[1, "1", 2] * 6)
-    assert "query_id holds numbers and text together, and 1 is not '1'" in refused(mixed)
+    assert "query_id" in refused("mixed-types", mixed)
     assert set(read_log(mixed.drop(columns="page_id"), ids="string").query_id.to_pylist()) == {
         "1",
         "2",
@@ -155,26 +158,27 @@ def test_ids_that_differ_only_by_type_are_refused(small_log: pd.DataFrame, tmp_p
     lines = mixed.drop(columns="page_id").to_dict("records")
     path = tmp_path / "mixed.jsonl"
     path.write_text("\n".join(json.dumps(line) for line in lines))
-    assert "--ids string" in refused(path)
+    assert "--ids string" in refused("mixed-types", path)
     assert set(read_log(path, ids="string").query_id.to_pylist()) == {"1", "2"}
 
     write(small_log.assign(query_id=1), tmp_path / "a.parquet")
     write(small_log.assign(query_id="1", page_id=small_log.page_id + 10), tmp_path / "b.parquet")
     files = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
-    assert "query_id holds numbers and text together" in refused(files)
+    assert "query_id" in refused("mixed-types", files)
     assert set(read_log(files, ids="string").query_id.to_pylist()) == {"1"}
 
 
 def test_floating_point_ids_are_refused(small_log: pd.DataFrame) -> None:
-    assert "query_id is of type float64" in refused(small_log.assign(query_id=1.5))
+    message = refused("wrong-column-type", small_log.assign(query_id=1.5))
+    assert "query_id is of type float64" in message
 
 
 def test_integers_that_pandas_made_floats_are_integers_again(small_log: pd.DataFrame) -> None:
     holed = small_log.assign(query_id=[1.0] * 17 + [None])
-    assert "query_id is missing: 1 row" in refused(holed)
+    assert "query_id is missing: 1 row" in refused("missing-value", holed)
 
 
-def test_huge_floats_beside_the_log_do_no_harm(small_log: pd.DataFrame) -> None:
+def test_huge_floats_in_unused_columns_do_no_harm(small_log: pd.DataFrame) -> None:
     assert len(read_log(small_log.assign(price=1e300, weight=float("inf")))) == 6
 
 
@@ -188,17 +192,17 @@ def spoil(log: pd.DataFrame, column: str, value: object) -> pd.DataFrame:
 
 
 BROKEN: dict[str, tuple[str, object, str]] = {
-    "position 0": ("position", 0, "position must be 1 or more: 1 row, first (page 2, query shoes, doc a): position 0. If positions count from 0, say --position-base 0."),
-    "position negative": ("position", -3, "position must be 1 or more: 1 row"),
-    "position fractional": ("position", 1.5, "position must be a whole number: 1 row"),
-    "position text": ("position", "top", "position must be a number, not text: 1 row"),
-    "position NULL": ("position", None, "position is missing: 1 row"),
-    "click 2": ("click", 2, "click must be 0 or 1: 1 row, first (page 2, query shoes, doc a, position 2): click 2"),
-    "click NULL": ("click", None, "click is missing: 1 row"),
-    "query NULL": ("query_id", None, "query_id is missing: 1 row"),
-    "doc NULL": ("doc_id", None, "doc_id is missing: 1 row"),
-    "page NULL": ("page_id", None, "page_id is missing: 1 row"),
-}  # fmt: skip
+    "position 0": ("position", 0, "position-below-base"),
+    "position negative": ("position", -3, "position-below-base"),
+    "position fractional": ("position", 1.5, "not-whole-number"),
+    "position text": ("position", "top", "not-a-number"),
+    "position NULL": ("position", None, "missing-value"),
+    "click 2": ("click", 2, "click-not-binary"),
+    "click NULL": ("click", None, "missing-value"),
+    "query NULL": ("query_id", None, "missing-value"),
+    "doc NULL": ("doc_id", None, "missing-value"),
+    "page NULL": ("page_id", None, "missing-value"),
+}
 
 
 @pytest.mark.parametrize("mistake", BROKEN)
@@ -206,23 +210,25 @@ BROKEN: dict[str, tuple[str, object, str]] = {
 def test_a_bad_value_is_named_counted_and_can_be_dropped(
     mistake: str, name: str | None, small_log: pd.DataFrame, tmp_path: Path
 ) -> None:
-    column, value, words = BROKEN[mistake]
+    column, value, code = BROKEN[mistake]
     broken = spoil(small_log, column, value)
     if name == "l.parquet":
-        # Parquet has one type a column
+        # Parquet has one type per column
         broken = (
             broken.convert_dtypes() if value != "top" else broken.astype({"position": "string"})
         )
     source = broken if name is None else write(broken, tmp_path / name)
-    message = refused(source)
-    assert words.split(", first")[0] in message
+    message = refused(code, source)
+    first = message.splitlines()[1]
+    assert first.startswith(f"  - {column} ")
+    assert ": 1 row, first (" in first
     assert "--on-bad drop" in message
     counts, report = count_log(source, LogOptions(on_bad="drop", max_bad=0.1))
     assert (report.dropped, counts.total_displays) == (1, 17)
     assert report.warnings[0] == "1 bad rows were left out"
 
 
-def test_one_mistake_is_told_once(small_log: pd.DataFrame) -> None:
+def test_one_mistake_is_reported_once(small_log: pd.DataFrame) -> None:
     for column, value, _ in BROKEN.values():
         with pytest.raises(InputError) as caught:
             read_log(spoil(small_log, column, value))
@@ -231,53 +237,61 @@ def test_one_mistake_is_told_once(small_log: pd.DataFrame) -> None:
 
 
 def test_examples_name_the_place_and_the_value(small_log: pd.DataFrame) -> None:
-    for mistake in ("position 0", "click 2"):
-        column, value, words = BROKEN[mistake]
-        assert words in refused(spoil(small_log, column, value))
+    message = refused("position-below-base", spoil(small_log, "position", 0))
+    assert ": 1 row, first (page 2, query shoes, doc a): position 0. " in message
+    assert "--position-base 0" in message
+    message = refused("click-not-binary", spoil(small_log, "click", 2))
+    assert ": 1 row, first (page 2, query shoes, doc a, position 2): click 2. " in message
 
 
-def test_all_mistakes_of_a_log_are_told_together(small_log: pd.DataFrame) -> None:
+def test_all_mistakes_of_a_log_are_reported_together(small_log: pd.DataFrame) -> None:
     log = spoil(spoil(small_log, "position", 0), "click", 7)
     log.loc[0, "doc_id"] = None
     log.loc[17, "doc_id"] = "y"
-    message = refused(log)
-    for words in (
-        "position must be 1",
-        "click must be 0 or 1",
-        "doc_id is missing",
-        "one document twice",
-    ):
-        assert words in message
+    with pytest.raises(InputError) as caught:
+        read_log(log)
+    *found, hint = caught.value.problems
+    assert {problem.code for problem in found} == {
+        "position-below-base",
+        "click-not-binary",
+        "missing-value",
+        "repeated-document",
+    }
+    assert hint.code == "bad-rows"
 
 
 def test_too_many_bad_rows_are_not_dropped(small_log: pd.DataFrame) -> None:
-    message = refused(spoil(small_log, "click", 5), on_bad="drop", max_bad=0.05)
-    assert "1 of 18 rows (5.56%) are bad, more than the 5.00% that may be dropped" in message
+    with raises_code("click-not-binary") as caught:
+        read_log(spoil(small_log, "click", 5), on_bad="drop", max_bad=0.05)
+    limit = caught.value.problems[-1]
+    assert limit.code == "too-many-bad-rows"
+    assert "1 of 18 rows (5.56%)" in str(limit)
+    assert "5.00%" in str(limit)
+    assert "--max-bad" in str(limit)
 
 
 def test_repeats_on_a_page_are_refused_and_the_page_can_be_dropped(small_log: pd.DataFrame) -> None:
-    twice = spoil(small_log, "doc_id", "b")
-    assert "one document twice on a page: 1 page, first (page 2): doc b, 2 times" in refused(twice)
+    message = refused("repeated-document", spoil(small_log, "doc_id", "b"))
+    assert ": 1 page, first (page 2): doc b, 2 times" in message
     same_slot = spoil(small_log, "position", 1)
-    assert "one position twice on a page: 1 page, first (page 2): position 1, 2 times" in refused(
-        same_slot
-    )
+    message = refused("repeated-position", same_slot)
+    assert ": 1 page, first (page 2): position 1, 2 times" in message
     counts, report = count_log(same_slot, LogOptions(on_bad="drop", max_bad=0.5))
     assert (report.dropped, counts.pages, counts.total_displays) == (3, 5, 15)
 
 
 @pytest.mark.parametrize(
-    ("displays", "clicks", "words"),
+    ("displays", "clicks", "column", "code"),
     [
-        (2.5, 1, "displays must be a whole number: 1 row"),
-        (-1, 0, "displays must not be negative: 1 row"),
-        (None, 0, "displays is missing: 1 row"),
-        (5, 0.5, "clicks must be a whole number: 1 row"),
-        (5, -1, "clicks must not be negative: 1 row"),
-        (7, 9, "clicks must not exceed displays: 1 row, first (query q, doc d, position 2, displays 7): clicks 9. Were repeated clicks counted? Use --clip-clicks to cap them."),
+        (2.5, 1, "displays", "not-whole-number"),
+        (-1, 0, "displays", "negative-count"),
+        (None, 0, "displays", "missing-value"),
+        (5, 0.5, "clicks", "not-whole-number"),
+        (5, -1, "clicks", "negative-count"),
+        (7, 9, "clicks", "clicks-exceed-displays"),
     ],
-)  # fmt: skip
-def test_bad_counts_are_refused(displays: object, clicks: object, words: str) -> None:
+)
+def test_bad_counts_are_refused(displays: object, clicks: object, column: str, code: str) -> None:
     frame = pd.DataFrame(
         {
             "query_id": "q",
@@ -287,10 +301,16 @@ def test_bad_counts_are_refused(displays: object, clicks: object, words: str) ->
             "clicks": [1, clicks],
         }
     )
-    assert words in refused(frame)
+    message = refused(code, frame)
+    first = message.splitlines()[1]
+    assert first.startswith(f"  - {column} ")
+    assert ": 1 row, first (query q, doc d, position 2" in first
+    if code == "clicks-exceed-displays":
+        assert ", displays 7): clicks 9. " in first
+        assert "--clip-clicks" in first
 
 
-def test_clipping_caps_each_row_and_says_so() -> None:
+def test_clipping_caps_each_row_and_reports_it() -> None:
     frame = pd.DataFrame(
         {
             "query_id": "q",
@@ -307,8 +327,10 @@ def test_clipping_caps_each_row_and_says_so() -> None:
 
 
 def test_an_empty_log_and_one_without_clicks_are_refused(small_log: pd.DataFrame) -> None:
-    assert "shows no display: it has no rows" in refused(small_log[:0].astype(small_log.dtypes))
-    assert "holds no click in 18 displays" in refused(small_log.assign(click=0))
+    assert "no rows" in refused("no-displays", small_log[:0].astype(small_log.dtypes))
+    message = refused("no-clicks", small_log.assign(click=0))
+    assert "18 displays" in message
+    assert "--column click=NAME" in message
 
 
 # Files that cannot be read
@@ -320,39 +342,41 @@ def test_damaged_files_are_all_named(small_log: pd.DataFrame, tmp_path: Path) ->
     for name in ("a.parquet", "c.parquet"):
         whole = (tmp_path / name).read_bytes()
         (tmp_path / name).write_bytes(whole[: len(whole) // 2])
-    message = refused(tmp_path)
-    assert "a.parquet is damaged or cut off" in message
-    assert "c.parquet is damaged or cut off" in message
-    assert "b.parquet is damaged" not in message
+    with raises_code("damaged-file") as caught:
+        read_log(tmp_path)
+    a, c = caught.value.problems
+    assert c.code == "damaged-file"
+    assert str(tmp_path / "a.parquet") in str(a)
+    assert str(tmp_path / "c.parquet") in str(c)
 
 
-def test_a_cut_off_archive_is_refused_even_at_the_end_of_a_line(
+def test_a_truncated_archive_is_refused_even_at_the_end_of_a_line(
     small_log: pd.DataFrame, tmp_path: Path
 ) -> None:
     whole = gzip.compress(b"query_id,doc_id,position,click\n" + b"q,d,1,1\n" * 10_000)
     (tmp_path / "l.csv.gz").write_bytes(whole[:-8])
-    assert "damaged or cut off" in refused(tmp_path / "l.csv.gz")
+    assert "l.csv.gz" in refused("damaged-file", tmp_path / "l.csv.gz")
 
 
 def test_an_empty_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "l.csv").touch()
-    assert "l.csv is empty" in refused(tmp_path / "l.csv")
+    assert "l.csv" in refused("empty-file", tmp_path / "l.csv")
 
 
-def test_lines_that_are_no_rows_are_counted_and_can_be_dropped(
+def test_malformed_lines_are_counted_and_can_be_dropped(
     small_log: pd.DataFrame, tmp_path: Path
 ) -> None:
     text = small_log.to_csv(index=False)
     (tmp_path / "l.csv").write_text(text + "7,shoes,a\n8,shoes,a,1,0,extra\n")
-    message = refused(tmp_path / "l.csv")
-    assert "lines that are not rows of the table: 2 lines" in message
+    message = refused("malformed-line", tmp_path / "l.csv")
+    assert ": 2 lines" in message
     assert "line 20" in message
     counts, report = count_log(tmp_path / "l.csv", LogOptions(on_bad="drop", max_bad=0.2))
     assert (report.dropped, counts.total_displays) == (2, 18)
 
     lines = small_log.to_json(orient="records", lines=True)
     (tmp_path / "l.jsonl").write_text(lines + '{"page_id": 9, "query\n')
-    assert "lines that are not JSON, or hold nothing: 1 line" in refused(tmp_path / "l.jsonl")
+    assert ": 1 line" in refused("malformed-line", tmp_path / "l.jsonl")
     counts, report = count_log(tmp_path / "l.jsonl", LogOptions(on_bad="drop", max_bad=0.2))
     assert (report.dropped, counts.total_displays) == (1, 18)
 
@@ -360,31 +384,40 @@ def test_lines_that_are_no_rows_are_counted_and_can_be_dropped(
 def test_mixed_files_are_refused(small_log: pd.DataFrame, tmp_path: Path) -> None:
     write(small_log, tmp_path / "a.csv")
     write(small_log, tmp_path / "b.parquet")
-    assert "1 CSV, 1 Parquet" in refused(tmp_path)
+    assert "1 CSV, 1 Parquet" in refused("mixed-file-kinds", tmp_path)
     write(small_log.rename(columns={"doc_id": "url"}), tmp_path / "c.csv")
-    assert "c.csv has other columns" in refused([tmp_path / "a.csv", tmp_path / "c.csv"])
+    message = refused("columns-differ", [tmp_path / "a.csv", tmp_path / "c.csv"])
+    assert str(tmp_path / "c.csv") in message
     write(small_log.drop(columns="click"), tmp_path / "d.parquet")
-    assert "column click is missing from: 1 file" in refused(
-        [tmp_path / "b.parquet", tmp_path / "d.parquet"]
-    )
+    message = refused("partial-column", [tmp_path / "b.parquet", tmp_path / "d.parquet"])
+    assert "column click is missing from: 1 file" in message
 
 
-def test_columns_no_one_needs_may_differ_between_files(
-    small_log: pd.DataFrame, tmp_path: Path
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_compressed_and_plain_files_are_not_read_together(
+    kind: str, small_log: pd.DataFrame, tmp_path: Path
 ) -> None:
+    for name in (f"a.{kind}", f"b.{kind}.gz"):
+        write(small_log, tmp_path / name)
+    refused("mixed-compression", tmp_path)
+
+
+def test_unused_columns_may_differ_between_files(small_log: pd.DataFrame, tmp_path: Path) -> None:
     write(small_log[:9].assign(extra=1), tmp_path / "a.parquet")
     write(small_log[9:].assign(other="x"), tmp_path / "b.parquet")
     assert read_log(tmp_path).to_table().equals(read_log(small_log).to_table())
 
 
 def test_missing_and_unknown_files_are_named(tmp_path: Path) -> None:
-    assert "no file at" in refused(tmp_path / "nowhere.parquet")
+    assert "nowhere.parquet" in refused("file-missing", tmp_path / "nowhere.parquet")
     (tmp_path / "notes.docx").touch()
-    assert "files of no known kind: 1 file" in refused(tmp_path / "notes.docx")
-    assert "cannot read a log from int" in refused(3)
+    message = refused("unknown-file-kind", tmp_path / "notes.docx")
+    assert ": 1 file" in message
+    assert ".parquet, .csv" in message
+    assert "int" in refused("invalid-type", 3)
 
 
-def test_quotes_in_names_are_only_quotes(small_log: pd.DataFrame, tmp_path: Path) -> None:
+def test_quotes_in_names_are_read(small_log: pd.DataFrame, tmp_path: Path) -> None:
     log = small_log.rename(columns={"position": 'it\'s "odd"'})
     path = write(log, tmp_path / "a 'quoted' name.csv")
     counts = read_log(path, columns={"position": 'it\'s "odd"'})
@@ -394,17 +427,17 @@ def test_quotes_in_names_are_only_quotes(small_log: pd.DataFrame, tmp_path: Path
 # Warnings
 
 
-def test_one_position_is_worth_a_warning(small_log: pd.DataFrame) -> None:
+def test_a_single_position_causes_a_warning(small_log: pd.DataFrame) -> None:
     with pytest.warns(InputWarning, match="position bias cannot be learned"):
         read_log(small_log[small_log.position == 1])
 
 
-def test_a_log_of_clicked_pages_only_is_worth_a_warning(small_log: pd.DataFrame) -> None:
+def test_a_log_of_clicked_pages_only_causes_a_warning(small_log: pd.DataFrame) -> None:
     with pytest.warns(InputWarning, match=r"only 0\.0% of pages are without a click"):
         read_log(small_log[small_log.page_id != 3])
 
 
-def test_queries_that_never_repeat_are_worth_a_warning(small_log: pd.DataFrame) -> None:
+def test_queries_that_never_repeat_cause_a_warning(small_log: pd.DataFrame) -> None:
     with pytest.warns(InputWarning, match=r"100\.0% of queries were shown on a single page"):
         read_log(small_log.assign(query_id=small_log.page_id))
 
@@ -414,7 +447,7 @@ def test_queries_that_never_repeat_are_worth_a_warning(small_log: pd.DataFrame) 
 
 def test_the_real_yandex_counts(shared_data: Callable[[str], Path]) -> None:
     path = shared_data("yandex-counts/counts.csv")
-    assert "clicks must not exceed displays: 38 rows" in refused(path, position_base=0)
+    assert ": 38 rows" in refused("clicks-exceed-displays", path, position_base=0)
     counts, report = count_log(path, LogOptions(position_base=0, clip_clicks=True))
     assert report.capped == 38
     assert (len(counts), counts.num_queries) == (3258, 60)

@@ -1,4 +1,4 @@
-"""Output is whole or absent."""
+"""Output is complete or absent."""
 
 from pathlib import Path
 
@@ -60,7 +60,7 @@ def test_an_interrupted_folder_leaves_the_old_one(
     assert [p.name for p in tmp_path.iterdir()] == ["world"]
 
 
-def test_new_files_are_readable_as_the_umask_says(tmp_path: Path) -> None:
+def test_new_files_have_the_permissions_of_the_umask(tmp_path: Path) -> None:
     (tmp_path / "plain").touch()
     with written_aside(tmp_path / "ours") as aside:
         aside.touch()

@@ -288,7 +288,7 @@ def test_columns_are_grouped_as_by_pandas(world: ec.World, shown: ec.ClickCounts
     [
         (["devise"], "'devise' is not in the log (did you mean 'device'?)"),
         (["device", "device"], "'device' is named twice"),
-        (["click"], "'click' has a meaning of its own"),
+        (["click"], "'click' is reserved"),
         (["device", "moon", "sun"], "'sun' is not in the log"),
     ],
 )

@@ -320,7 +320,7 @@ def read_counts(
     if report.aliases:
         found = ", ".join(f"{name} from {own}" for name, own in report.aliases.items())
         note(f"columns: {found}", quiet=quiet)
-    suspected = () if report.robots is None or not robots else (report.robots.words,)
+    suspected = () if report.robots is None or not robots else (report.robots.message,)
     for message in (*report.warnings, *suspected):
         warnings.warn(message, InputWarning, stacklevel=2)
     if features is None:

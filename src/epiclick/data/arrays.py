@@ -50,10 +50,10 @@ def distinct(columns: Mapping[str, pa.Array]) -> tuple[pa.Table, np.ndarray]:
         code = code * len(rank) + rank[encoded.indices.to_numpy()]
         codes *= len(rank)
         if codes > 4 * rows + 1024:
-            # columns that hardly combine: keep only the codes in use
+            # few combinations occur: keep only the codes in use
             used_codes, code = np.unique(code, return_inverse=True)
             codes = len(used_codes)
-    # a table of all codes is far quicker than sorting the rows
+    # a table of all codes is far faster than sorting the rows
     first_row = np.full(codes, rows)
     first_row[code[::-1]] = np.arange(rows)[::-1]
     used = first_row < rows
@@ -67,7 +67,7 @@ Columns = Mapping[str, pa.Array | pa.ChunkedArray]
 def locate_rows(wanted: Columns, among: Columns) -> np.ndarray:
     """(wanted,) row of `among` with the same values in every column, -1 where there is none.
 
-    Rows may repeat in `wanted`; where they repeat in `among`, any of the equal rows is found.
+    Rows may repeat in `wanted`; where they repeat in `among`, any of the equal rows is returned.
 
     >>> locate_rows({"doc_id": pa.array(["b", "z"])}, {"doc_id": pa.array(["a", "b"])})
     array([ 1, -1])
@@ -78,7 +78,8 @@ def locate_rows(wanted: Columns, among: Columns) -> np.ndarray:
         if sides[0].type != sides[1].type:
             raise InputError(
                 f"{name} is {sides[1].type} on one side and {sides[0].type} on the other, and 1 is "
-                "not '1'; read both logs the same way, such as with ids='string'"
+                "not '1'; read both logs the same way, such as with ids='string'",
+                code="id-types-differ",
             )
         both[name] = pa.concat_arrays(sides)
     _, code = distinct(both)
@@ -89,7 +90,7 @@ def locate_rows(wanted: Columns, among: Columns) -> np.ndarray:
 
 
 def is_among(name: str, values: pa.Array, among: pa.Array) -> np.ndarray:
-    """(values,) whether each value is one of the others; `name` is for the message on types."""
+    """(values,) whether each value is in `among`; `name` is for the error on differing types."""
     return locate_rows({name: values}, {name: among}) >= 0
 
 

@@ -9,31 +9,30 @@ import numpy as np
 import pyarrow as pa
 
 from epiclick.data.arrays import as_array, distinct, locate_rows
-from epiclick.data.counting import bad_rows, row_rules
 from epiclick.data.counts import ClickCounts
 from epiclick.data.engine import engine_errors, quote_name, stoppable
 from epiclick.data.ids import settle_types
 from epiclick.data.page_weights import check_same
-from epiclick.data.pages import PAGE_IS_MISSING, without_bad_pages
+from epiclick.data.pages import kept_rows
 from epiclick.data.readers import count_log, counts_files, open_log
-from epiclick.data.schema import ALIASES, LogOptions
+from epiclick.data.schema import ALIASES, LogOptions, unknown_column
 from epiclick.data.sources import open_source, unchanged
 from epiclick.data.where import select_where
 from epiclick.errors import InputError, InputWarning, Problem, did_you_mean
 
-MEANINGS = set(ALIASES) - {"part", "user_id"}
-"""Columns by which a log is counted in any case."""
+RESERVED = set(ALIASES) - {"part", "user_id"}
+"""Columns that already have a role in counting."""
 
 
 @dataclass(frozen=True, eq=False)
 class ByColumn:
-    """Counts told apart by the values of one column.
+    """Counts grouped by the values of one column.
 
     Attributes:
         name: the column.
-        counts: those of the whole, apart by value; `contexts` are the values, one a row.
-        entry: (entries,) of the whole in which each entry of `counts` is contained.
-        pages: (values,) pages that show a value at all, each None where that is not known.
+        counts: the counts of the whole by value; `contexts` are the values, one per row.
+        entry: (entries,) entry of the whole that contains each entry of `counts`.
+        pages: (values,) pages with at least one row of the value; None where unknown.
     """
 
     name: str
@@ -50,12 +49,12 @@ class ByColumn:
 def count_by(
     log: Any, options: LogOptions, whole: ClickCounts, columns: Sequence[str]
 ) -> tuple[ByColumn, ...]:
-    """Tell the counts of a log apart by each of several columns, one column at a time.
+    """Group the counts of a log by each of several columns, one column at a time.
 
     Args:
-        log: whatever `read_log` reads.
+        log: anything `read_log` reads.
         options: how it was read.
-        whole: what was read, or some pairs of it.
+        whole: the counts of the log, or of some of its pairs.
         columns: contexts, or further columns of the log.
     """
     with unchanged(log):
@@ -69,34 +68,34 @@ def count_by(
 
 
 def _by_context(log: Any, options: LogOptions, whole: ClickCounts, name: str) -> ByColumn:
-    used = np.unique(whole.context)  # of part of a log, not all are
+    used = np.unique(whole.context)  # part of a log may not use all contexts
     shown = whole.contexts[name].take(used)
     values, index = distinct({name: as_array(shown)})
     group = index[np.searchsorted(used, whole.context)]
-    # a page has each position once: clicks a page would say no more than clicks a display
+    # a page has each position once, so clicks per page would equal clicks per display
     pages = None if name == "position" else _pages(log, options, whole, name, values[name])
     counts = replace(whole, contexts=values, context=group, options=_plain(options))
     return ByColumn(name, counts, np.arange(len(group)), pages or [None] * len(values))
 
 
 def _by_further(log: Any, options: LogOptions, whole: ClickCounts, name: str) -> ByColumn:
-    parted = replace(options, part=name, page_parts=None)
-    apart, report = count_log(log, parted)
+    with_part = replace(options, part=name, page_parts=None)
+    grouped, report = count_log(log, with_part)
     for message in report.warnings:
         warnings.warn(message, InputWarning, stacklevel=4)
-    if len(apart) > len(whole):
-        apart = apart.subset(_located(apart, whole, ()) >= 0)
-    entry = _located(apart, whole, whole.contexts.column_names)
-    # rows without a value of the column are dropped with the bad ones, but are part of the whole
+    if len(grouped) > len(whole):
+        grouped = grouped.subset(_located(grouped, whole, ()) >= 0)
+    entry = _located(grouped, whole, whole.contexts.column_names)
+    # rows without a value in the column are dropped as bad, but belong to the whole
     if options.on_bad == "error":
-        check_same(whole, entry, apart.displays, apart.clicks, "the log")
+        check_same(whole, entry, grouped.displays, grouped.clicks, "the log")
     assert np.all(entry >= 0), "counts of another log"
-    assert apart.part is not None
-    assert apart.parts is not None
-    used, group = np.unique(apart.part, return_inverse=True)
-    values = pa.table({name: apart.parts.take(used)})
-    pages = _pages(log, parted, whole, "part", values[name])
-    counts = replace(apart, contexts=values, context=group, options=_plain(parted))
+    assert grouped.part is not None
+    assert grouped.parts is not None
+    used, group = np.unique(grouped.part, return_inverse=True)
+    values = pa.table({name: grouped.parts.take(used)})
+    pages = _pages(log, with_part, whole, "part", values[name])
+    counts = replace(grouped, contexts=values, context=group, options=_plain(with_part))
     return ByColumn(name, counts, entry, pages or [None] * len(values))
 
 
@@ -105,15 +104,16 @@ def _plain(options: LogOptions) -> LogOptions:
     return replace(options, click_model="pbm")
 
 
-def _located(apart: ClickCounts, whole: ClickCounts, contexts: Sequence[str]) -> np.ndarray:
-    """The entry of the whole that holds each entry; without contexts, the pair each pair."""
+def _located(grouped: ClickCounts, whole: ClickCounts, contexts: Sequence[str]) -> np.ndarray:
+    """Entry of the whole that contains each entry; without contexts, the pair for each pair."""
     if not contexts:
         pairs = ("query_id", "doc_id")
         return locate_rows(
-            {key: getattr(apart, key) for key in pairs}, {key: getattr(whole, key) for key in pairs}
+            {key: getattr(grouped, key) for key in pairs},
+            {key: getattr(whole, key) for key in pairs},
         )
     keys = ["query_id", "doc_id", *contexts]
-    wanted, among = apart.to_table(), whole.to_table()
+    wanted, among = grouped.to_table(), whole.to_table()
     return locate_rows({key: wanted[key] for key in keys}, {key: among[key] for key in keys})
 
 
@@ -124,41 +124,37 @@ def _pages(
     if whole.pages is None or counts_files(log):
         return None
     opened, rows, columns = open_log(log, options)
-    if options.on_bad == "drop":
-        bad = bad_rows(rows, [PAGE_IS_MISSING, *row_rules(rows, columns, options)])
-        rows = without_bad_pages(rows.filter(~bad), tuple(columns.given))
+    rows = kept_rows(rows, columns, options)
     with stoppable(opened.table), engine_errors(opened.name):
         pages = rows.group_by(name).aggregate(pages=rows.page_id.nunique()).to_pyarrow()
         pages = settle_types(pages, columns, options, text=opened.text)
     row = locate_rows({name: values}, {name: pages[name].cast(values.type)})
-    # times that were cut to their day repeat, and a page may have several of a day
+    # timestamps truncated to days repeat, and a page may have several on one day
     if len(pages) != len(values) or np.any(row < 0):
         return None
     return pages["pages"].to_numpy()[row].tolist()
 
 
 def _check_columns(log: Any, options: LogOptions, columns: Sequence[str]) -> None:
-    """Refuse columns that are none of the log, or mean something to it already; all at once."""
+    """Refuse repeated, reserved and unknown columns, all in one error."""
     twice = {name for name in columns if columns.count(name) > 1}
-    problems = [Problem(f"column '{name}' is named twice") for name in sorted(twice)]
+    problems = [
+        Problem(f"column '{name}' is named twice", code="repeated-column") for name in sorted(twice)
+    ]
     further = [name for name in dict.fromkeys(columns) if name not in options.context]
     for name in further:
-        if name in MEANINGS:
+        if name in RESERVED:
             remedy = (
-                "Clicks are told apart by a further column, such as device, or by one of the "
-                f"contexts: {', '.join(options.context)}."
+                "Group clicks by another column, such as device, or by one of the contexts: "
+                f"{', '.join(options.context)}."
             )
-            problems.append(Problem(f"column '{name}' has a meaning of its own", remedy=remedy))
+            what = f"column '{name}' is reserved for counting"
+            problems.append(Problem(what, remedy=remedy, code="reserved-column"))
     further = [name for name in further if name not in ALIASES or name == "user_id"]
     if further and not counts_files(log):
         names = open_source(log).table.columns
         problems += [
-            Problem(
-                f"column '{name}' is not in the log{did_you_mean(name, names)}",
-                remedy=f"The log has {', '.join(names)}.",
-            )
-            for name in further
-            if name not in names
+            unknown_column(f"column '{name}'", name, names) for name in further if name not in names
         ]
     if problems:
         raise InputError.of(f"--by {','.join(columns)}", problems)
@@ -168,9 +164,9 @@ YES, NO = ("1", "true"), ("0", "false")
 
 
 def marked_and_rest(source: Any, options: LogOptions, column: str) -> tuple[str, str]:
-    """Conditions of the rows that the column marks, and of the others; both meet `options.where`.
+    """SQL conditions for the rows that a column marks and for the rest, with `options.where`.
 
-    Refuses a column that is not there, holds anything else, or marks all rows or none.
+    Refuses a column that does not exist, has values other than 0 and 1, or marks all rows or none.
     """
     with unchanged(source):
         return _conditions(source, options, column)
@@ -183,7 +179,8 @@ def _conditions(source: Any, options: LogOptions, column: str) -> tuple[str, str
         names = list(table.columns)
         raise InputError(
             f"{opened.name} has no column '{column}'{did_you_mean(column, names)}; it has "
-            f"{', '.join(names)}"
+            f"{', '.join(names)}",
+            code="unknown-column",
         )
     if options.where is not None:
         table = select_where(opened, options.where)
@@ -196,11 +193,15 @@ def _conditions(source: Any, options: LogOptions, column: str) -> tuple[str, str
             f"{column} must be 0 or 1, or true or false",
             sum(wrong.values()),
             examples=["missing" if mark is None else f"'{mark}'" for mark in list(wrong)[:3]],
+            code="mark-not-binary",
         )
         raise InputError.of(opened.name, [problem])
     for marks, what in ((YES, "no row"), (NO, "every row")):
         if not any(found.get(mark) for mark in marks):
-            raise InputError(f"{column} marks {what} of {opened.name}; there is nothing to compare")
+            raise InputError(
+                f"{column} marks {what} of {opened.name}; there is nothing to compare",
+                code="nothing-to-compare",
+            )
     text = f"lower(CAST({quote_name(column)} AS VARCHAR))"
     earlier = "" if options.where is None else f"({options.where}\n) AND "
     marked, rest = (

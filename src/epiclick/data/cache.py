@@ -1,4 +1,4 @@
-"""Parsed features kept on disk: the next start maps them into memory instead of parsing again."""
+"""Cache of parsed features on disk: later reads map it into memory instead of parsing again."""
 
 import errno
 import hashlib
@@ -30,7 +30,7 @@ from epiclick.data.sources import State, refuse_changed, state_of
 from epiclick.data.writing import folder_aside, named
 from epiclick.errors import InputError, InputWarning
 
-FORMAT = 2  # raise it whenever the same file would be stored differently
+FORMAT = 2  # increment whenever the same file would be stored differently
 ABANDONED = 24 * 3600  # seconds after which a half-written entry belongs to a killed process
 DIGITS = 20
 DIGEST = "[0-9a-f]" * DIGITS  # as a glob: only folders named like ours are ever removed
@@ -44,7 +44,7 @@ class Stored:
     Attributes:
         keys: Arrow table with one row per feature vector.
         matrix: (rows, features) float32, a read-only memory map.
-        meta: what the reader noted beside them.
+        meta: metadata from the reader.
     """
 
     keys: pa.Table
@@ -68,15 +68,15 @@ def stored(
     *,
     cache: bool = True,
 ) -> Stored:
-    """What `build` makes of some files: opened if it is in the cache, else built and kept there.
+    """The cache entry for some files: opened if it exists, otherwise built and stored.
 
-    `build` writes an entry (`MatrixWriter`, `write_entry`) into the folder it is given. An entry is
-    found again by the source's name, the files' sizes and times of change, and the options.
+    `build` writes an entry (`MatrixWriter`, `write_entry`) into the folder it is given. The key of
+    an entry is the source's name, the files' sizes and modification times, and the options.
     """
     state = state_of(files)
     folder = cache_folder()
     if cache:
-        version = [each[:3] for each in state]  # a copy or another mode is no other version
+        version = [each[:3] for each in state]  # a new inode or mode is not a new version
         entry = folder / f"{_digest([source, dict(options)])}-{_digest([FORMAT, version])}"
         if (found := _find(entry)) is not None:
             return found
@@ -85,10 +85,10 @@ def stored(
             return _build_entry(entry, files, state, build)
         why = f"the cache folder {folder} cannot be written"
         if foreign:
-            why = f"{entry} in the cache holds {named(foreign)}, which is not the cache's"
+            why = f"the cache entry {entry} contains files of other origin ({named(foreign)})"
         warnings.warn(
-            f"{why}, so {source} will be parsed again at the next start. Set EPICLICK_CACHE to a "
-            "folder that can be written.",
+            f"{why}, so {source} will be parsed again next time. Set EPICLICK_CACHE to a writable "
+            "folder.",
             InputWarning,
             stacklevel=3,
         )
@@ -96,7 +96,7 @@ def stored(
 
 
 def write_entry(folder: Path, keys: pa.Table, meta: Mapping[str, Any]) -> None:
-    """Complete an entry whose `matrix.npy` is written: keys, notes and the checksums of all."""
+    """Complete an entry whose `matrix.npy` is written: add keys, metadata and checksums."""
     with pa.ipc.new_file(str(folder / KEYS), keys.schema) as writer:
         writer.write_table(keys)
     record = {"meta": dict(meta), "files": listed_blocks([folder / MATRIX, folder / KEYS])}
@@ -111,12 +111,12 @@ class MatrixWriter:
     """
 
     def __init__(self, path: Path, columns: int) -> None:
-        """Write to a path; the file is made when the writer is entered as a context."""
+        """Write to a path; the file is created on entering the context."""
         self._path, self._columns, self._rows = path, columns, 0
         self._file: BinaryIO
 
     def __enter__(self) -> Self:
-        """Begin the file."""
+        """Create the file."""
         self._file = self._path.open("wb")
         self._write_header()
         return self
@@ -128,7 +128,7 @@ class MatrixWriter:
         self._rows += len(rows)
 
     def __exit__(self, *_: object) -> None:
-        """Note the number of rows and close the file."""
+        """Write the final number of rows and close the file."""
         self._file.seek(0)
         self._write_header()
         self._file.close()
@@ -141,9 +141,9 @@ class MatrixWriter:
 
 
 def _open(folder: Path, *, check: bool = True) -> Stored:
-    """Map the entry in a folder into memory, once its checksums are found to be right.
+    """Map the entry in a folder into memory, after verifying its checksums.
 
-    Nothing is made of a file before: a damaged header could claim any size.
+    Nothing is parsed before: a damaged header could claim any size.
     """
     record = from_json((folder / META).read_bytes())
     if check:
@@ -159,7 +159,7 @@ def _open(folder: Path, *, check: bool = True) -> Stored:
 
 
 def _find(folder: Path) -> Stored | None:
-    """The entry in a folder, or None if it is not there or damaged, so that it is built anew."""
+    """The entry in a folder; None if it is missing or damaged and must be rebuilt."""
     try:
         return _open(folder)
     except (OSError, EOFError, *MALFORMED):
@@ -167,7 +167,7 @@ def _find(folder: Path) -> Stored | None:
 
 
 def _foreign(folder: Path) -> list[str]:
-    """What stands in an entry's place and is not of an entry."""
+    """Names of files at an entry's path that do not belong to an entry."""
     if not folder.is_dir() or folder.is_symlink():
         return [folder.name] if os.path.lexists(folder) else []
     own = [folder / name for name in (MATRIX, KEYS, META)]
@@ -181,12 +181,12 @@ def _foreign(folder: Path) -> list[str]:
 def _build_entry(
     entry: Path, files: Sequence[Path], state: State, build: Callable[[Path], None]
 ) -> Stored:
-    """Build aside and rename, then remove what older versions of the source left."""
+    """Build in a temporary folder and rename, then remove entries of older source versions."""
     try:
         with folder_aside(entry) as aside:
             _run(build, aside, files, state)
     except OSError:
-        # another process may have put the same entry in place while this one was renaming its own
+        # another process may have created the same entry while this one was renaming its own
         if (found := _find(entry)) is not None:
             return found
         raise
@@ -201,7 +201,7 @@ def _build_entry(
 
 
 def _build_temporary(files: Sequence[Path], state: State, build: Callable[[Path], None]) -> Stored:
-    """Build in a temporary folder that goes when the matrix does, at the latest at exit."""
+    """Build in a temporary folder that is removed with the matrix, at the latest at exit."""
     folder = Path(tempfile.mkdtemp(prefix="epiclick-"))
     try:
         _run(build, folder, files, state)
@@ -214,7 +214,7 @@ def _build_temporary(files: Sequence[Path], state: State, build: Callable[[Path]
 
 
 def _run(build: Callable[[Path], None], folder: Path, files: Sequence[Path], state: State) -> None:
-    """Build, and refuse what a full disk or a file changed meanwhile would spoil."""
+    """Build; refuse the result if the disk is full or a file changed meanwhile."""
     try:
         build(folder)
     except OSError as error:
@@ -222,18 +222,19 @@ def _run(build: Callable[[Path], None], folder: Path, files: Sequence[Path], sta
             raise
         raise InputError(
             f"the disk is full: no room for the parsed features in {folder.parent}. "
-            "Set EPICLICK_CACHE to a folder on a larger disk."
+            "Set EPICLICK_CACHE to a folder on a larger disk.",
+            code="disk-full",
         ) from error
     refuse_changed(files, state)
 
 
 def _digest(value: Any) -> str:
-    """A short name for a JSON-able value."""
+    """A short hash of a JSON-serialisable value."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:DIGITS]
 
 
 def _writable(folder: Path) -> bool:
-    """Whether files can be made in a folder, which is made if it is not there."""
+    """Whether files can be created in a folder, which is created if missing."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

@@ -1,7 +1,7 @@
-"""Checksums of what is written and read back, so that damage is not taken for data.
+"""Checksums of written files, so that damage is detected when they are read back.
 
-A folder has one JSON file that lists size and digest of the files beside it and holds a digest of
-its own keys. This finds damage; it does not prove who wrote a file.
+A folder has one JSON file that lists the size and digest of the other files and contains a digest
+of its own keys. This detects damage; it does not prove who wrote a file.
 """
 
 import hashlib
@@ -30,12 +30,12 @@ MALFORMED = (
     ValueError,
     pa.ArrowException,
 )
-"""What damaged or hostile content makes the parsers raise."""
+"""What the parsers raise on damaged or hostile content."""
 
 
 @contextmanager
 def reading(path: Path, remedy: str) -> Iterator[None]:
-    """Report which file cannot be read, why, and what to do."""
+    """Turn errors of reading a file into an InputError with its path, the reason and a remedy."""
     try:
         yield
     except MALFORMED as error:
@@ -44,27 +44,30 @@ def reading(path: Path, remedy: str) -> Iterator[None]:
         raise damaged(path, why, remedy) from error
     except (OSError, MemoryError) as error:
         number = getattr(error, "errno", None)
-        if isinstance(error, OSError) and number is None:  # Arrow's word for damage
+        if isinstance(error, OSError) and number is None:  # raised by Arrow for damage
             raise damaged(path, str(error), remedy) from error
         why = getattr(error, "strerror", None) or str(error) or "not enough memory"
         raise InputError(
-            f"{path} cannot be read ({why}). Check its path, permissions and size."
+            f"{path} cannot be read ({why}). Check its path, permissions and size.",
+            code="cannot-read",
         ) from error
 
 
 def damaged(path: Path, why: str, remedy: str) -> InputError:
-    """The error that reports damage to a file."""
-    words = " ".join(why.split())
-    return InputError(f"{path} is damaged: {words[:300].rstrip('.')}. {remedy}")
+    """The error for a damaged file."""
+    reason = " ".join(why.split())
+    return InputError(
+        f"{path} is damaged: {reason[:300].rstrip('.')}. {remedy}", code="damaged-file"
+    )
 
 
 def from_json(content: bytes) -> Any:
-    """What JSON says; NaN and infinity, which JSON does not have, are refused."""
+    """Parse JSON; NaN and infinity, which standard JSON lacks, are refused."""
     return json.loads(content.decode(), parse_constant=_not_json)
 
 
 def get(record: Mapping[str, Any], key: str, *types: type) -> Any:
-    """A value of one of the given types; JSON's true is no number here."""
+    """A value of one of the given types exactly, so that true does not count as a number."""
     if key not in record:
         raise ValueError(f"'{key}' is missing")
     if type(record[key]) not in types:
@@ -73,10 +76,10 @@ def get(record: Mapping[str, Any], key: str, *types: type) -> Any:
 
 
 def texts(record: Mapping[str, Any], key: str) -> tuple[str, ...]:
-    """A list that holds nothing but text."""
+    """A list of strings."""
     values = get(record, key, list)
     if not all(type(value) is str for value in values):
-        raise ValueError(f"'{key}' must be texts")
+        raise ValueError(f"'{key}' must be a list of strings")
     return tuple(values)
 
 
@@ -85,20 +88,20 @@ def _not_json(constant: str) -> NoReturn:
 
 
 DIGEST, FILES = "digest", "files"
-CHANGED = "it is not as it was written"
+CHANGED = "its content does not match its checksum"
 CHUNK = 1 << 22
-"""Bytes read at once, and of a block of `block_checksums`."""
+"""Bytes read at once, and bytes per block in `block_checksums`."""
 
-MOST_THREADS = 4  # memory is not faster
+MAX_THREADS = 4  # more would wait for memory
 
 
 def digest_of(content: bytes) -> str:
-    """The digest of some bytes: BLAKE2b of 128 bits."""
+    """128-bit BLAKE2b digest of some bytes."""
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
 def digest_arrays(arrays: Mapping[str, np.ndarray]) -> str:
-    """The digest of arrays with their names, types and shapes."""
+    """Digest of arrays with their names, types and shapes."""
     digest = hashlib.blake2b(digest_size=16)
     for name in sorted(arrays):
         array = np.asarray(arrays[name], order="C")
@@ -107,11 +110,11 @@ def digest_arrays(arrays: Mapping[str, np.ndarray]) -> str:
     return digest.hexdigest()
 
 
-# A record that holds its own digest
+# A record that contains its own digest
 
 
 def record_digest(record: Mapping[str, Any]) -> str:
-    """Digest of all other keys, however they are ordered and spaced in a file."""
+    """Digest of all other keys, independent of their order and spacing in a file."""
     rest = {key: value for key, value in record.items() if key != DIGEST}
     return digest_of(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode())
 
@@ -122,7 +125,7 @@ def with_digest(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_record(record: Mapping[str, Any]) -> None:
-    """Refuse a record that is not the one its digest is of."""
+    """Refuse a record that does not match its digest."""
     if record.get(DIGEST) != record_digest(record):
         raise ValueError(CHANGED)
 
@@ -136,7 +139,7 @@ def to_json(record: Mapping[str, Any]) -> bytes:
 
 
 def listed(contents: Mapping[str, bytes]) -> dict[str, dict[str, Any]]:
-    """Size and digest of files by name, from what is to be written to them."""
+    """Size and digest of files by name, from the content to be written."""
     return {
         name: {"bytes": len(content), "blake2b": digest_of(content)}
         for name, content in contents.items()
@@ -144,14 +147,14 @@ def listed(contents: Mapping[str, bytes]) -> dict[str, dict[str, Any]]:
 
 
 def listed_files(paths: Iterable[Path]) -> dict[str, dict[str, Any]]:
-    """The same of files that are written, which need not fit into memory."""
+    """Size and digest of existing files by name; they need not fit into memory."""
     return {
         path.name: {"bytes": path.stat().st_size, "blake2b": _file_digest(path)} for path in paths
     }
 
 
 def read_checked(path: Path, record: Mapping[str, Any]) -> bytes:
-    """The content of a file that a record lists, as it was written."""
+    """The content of a file, verified against the record that lists it."""
     digest = _stated_digest(path, record)
     content = path.read_bytes()
     if digest_of(content) != digest:
@@ -160,19 +163,19 @@ def read_checked(path: Path, record: Mapping[str, Any]) -> bytes:
 
 
 def check_file(path: Path, record: Mapping[str, Any]) -> None:
-    """Refuse a file that is not as a record lists it; it need not fit into memory."""
+    """Refuse a file that does not match the record that lists it; it need not fit into memory."""
     if _file_digest(path) != _stated_digest(path, record):
         raise ValueError(CHANGED)
 
 
 def stated(record: Mapping[str, Any], name: str) -> tuple[int, str]:
-    """Size and digest that a record lists of a file."""
+    """Size and digest of a file according to a record."""
     both = get(get(record, FILES, dict), name, dict)
     return get(both, "bytes", int), get(both, "blake2b", str)
 
 
 def _stated_digest(path: Path, record: Mapping[str, Any]) -> str:
-    """The digest that a record lists of a file, whose size must be as listed."""
+    """Digest of a file according to a record, after checking the file's size."""
     size, digest = stated(record, path.name)
     if path.stat().st_size != size:
         raise ValueError(f"it has {path.stat().st_size:,} bytes instead of {size:,}")
@@ -187,18 +190,18 @@ def _file_digest(path: Path) -> str:
     return digest.hexdigest()
 
 
-# A file that ends with the digest of what comes before
+# A file that ends with the digest of its content
 
 TRAILER = b"epiclick-blake2b:"
 
 
 def with_trailer(content: bytes) -> bytes:
-    """Content with its digest at the end, where readers of archives do not mind it."""
+    """Content with its digest appended; readers of archives ignore trailing bytes."""
     return content + TRAILER + digest_of(content).encode()
 
 
 def without_trailer(content: bytes) -> bytes:
-    """Content as it was before its digest was added; as it is where there is none."""
+    """Content without its digest, after verifying it; unchanged where there is none."""
     length = len(TRAILER) + 32
     before, end = content[:-length], content[-length:]
     if not end.startswith(TRAILER):
@@ -208,29 +211,29 @@ def without_trailer(content: bytes) -> bytes:
     return before
 
 
-# Large files that are opened often
+# Large files that are opened often: block checksums
 
 
 def listed_blocks(paths: Iterable[Path]) -> dict[str, dict[str, Any]]:
-    """Size and checksums of the blocks of files by name."""
+    """Size and block checksums of files by name."""
     return {
         path.name: {"bytes": path.stat().st_size, "crc32": block_checksums(path)} for path in paths
     }
 
 
 def check_blocks(path: Path, record: Mapping[str, Any]) -> None:
-    """Refuse a file that is not as a record of its blocks lists it."""
+    """Refuse a file that does not match its block checksums in a record."""
     both = get(get(record, FILES, dict), path.name, dict)
     if path.stat().st_size != get(both, "bytes", int):
-        raise ValueError(f"{path} has another size than it was written with")
+        raise ValueError(f"{path} does not have the size it was written with")
     if block_checksums(path) != get(both, "crc32", list):
         raise ValueError(CHANGED)
 
 
 def block_checksums(path: Path) -> list[int]:
-    """CRC-32 of each block of a file: several times faster than a digest, and on several threads.
+    """CRC-32 of each block of a file, on several threads: several times faster than a digest.
 
-    Finds every flipped bit and all damage within 32 bits, other damage but for one case in 2^32.
+    Detects every flipped bit and all damage within 32 bits; misses other damage once in 2^32.
     """
 
     def checksum(start: int) -> int:
@@ -241,12 +244,12 @@ def block_checksums(path: Path) -> list[int]:
     starts = range(0, path.stat().st_size, CHUNK)
     if len(starts) < 2:
         return [checksum(start) for start in starts]
-    with ThreadPoolExecutor(min(MOST_THREADS, len(available_cores()))) as pool:
+    with ThreadPoolExecutor(min(MAX_THREADS, len(available_cores()))) as pool:
         return list(pool.map(checksum, starts))
 
 
 def digest_rows(table: pa.Table) -> str:
-    """A digest of names and values of all columns, however they are laid out in memory."""
+    """Digest of the names and values of all columns, independent of their memory layout."""
     digest = hashlib.blake2b(digest_size=16)
     for name in table.column_names:
         digest.update(f"{name}\0{len(table)}\0".encode())
@@ -256,10 +259,10 @@ def digest_rows(table: pa.Table) -> str:
 
 
 def _content(column: pa.ChunkedArray) -> Iterator[Any]:
-    """Kind and values of a column as bytes."""
+    """Type and values of a column as bytes."""
     numbers = pa.types.is_integer(column.type) or column.type == pa.float64()
     if numbers and column.null_count == 0:
-        # without a copy of the whole
+        # chunk by chunk, to avoid copying the whole column
         yield b"integers" if pa.types.is_integer(column.type) else b"numbers"
         for chunk in column.chunks:
             values = chunk.cast(pa.int64()) if pa.types.is_integer(chunk.type) else chunk
@@ -273,7 +276,7 @@ def _content(column: pa.ChunkedArray) -> Iterator[Any]:
         yield np.ascontiguousarray(ends - ends[0])
         yield np.frombuffer(text or b"", np.uint8)[ends[0] : ends[-1]]
         return
-    # contexts and parts of other types have few values
+    # columns of other types are contexts and parts, which have few distinct values
     encoded = values.dictionary_encode()
     yield repr(encoded.dictionary.to_pylist()).encode()
     yield np.ascontiguousarray(encoded.indices.fill_null(-1).to_numpy())

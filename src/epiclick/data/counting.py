@@ -1,13 +1,14 @@
-"""Counting as one Ibis expression, and the rules that every row of a log must keep.
+"""Counting as one Ibis expression, and the rules that every row of a log must follow.
 
 The expression runs on DuckDB by default and compiles unchanged for Spark, BigQuery and every other
 backend of Ibis: it uses plain SQL only (grouping, filtered counts and casts).
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
+from typing import Self
 
 import ibis
 import ibis.expr.types as ir
@@ -19,23 +20,32 @@ from epiclick.errors import Problem
 
 @dataclass(frozen=True)
 class RowRule:
-    """A rule that each row must keep, with the words for those that do not.
+    """A rule that each row must follow, and how to report rows that break it.
 
     Attributes:
-        what: the rule, and how it is broken.
+        what: the rule, or how it is broken.
         broken: true where a row breaks it.
-        value: the column whose value shows it.
+        value: the column whose value is at fault.
         remedy: what to do about it.
+        code: the rule's stable name.
     """
 
     what: str
     broken: Callable[[ir.Table], ir.BooleanValue]
     value: str
     remedy: str = ""
+    code: str = field(kw_only=True)
+
+    @classmethod
+    def present(cls, column: str) -> Self:
+        """The rule that a column has a value."""
+        return cls(
+            f"{column} is missing", lambda log: log[column].isnull(), column, code="missing-value"
+        )
 
 
 def canonical_log(table: ir.Table, columns: LogColumns, options: LogOptions) -> ir.Table:
-    """The log under its canonical names, values as they were written."""
+    """The log under its canonical column names, values unchanged."""
     chosen = {name: table[own] for name, own in columns.found.items()}
     chosen |= {name: table[own] for name, own in columns.contexts.items()}
     if "part" in chosen and chosen["part"].type().is_timestamp():
@@ -46,11 +56,11 @@ def canonical_log(table: ir.Table, columns: LogColumns, options: LogOptions) -> 
 
 
 def page_fold(page_id: ir.Value, folds: int) -> ir.IntegerValue:
-    """The fold of a page, from the engine's own hash of its id written as text.
+    """The fold of a page, from the engine's own hash of its id as text.
 
-    Engines hash differently: folds belong to one engine, counts do not depend on it.
+    Engines hash differently, so folds depend on the engine; total counts do not.
     """
-    # the remainder of a negative hash is negative in SQL, so it is lifted
+    # the remainder of a negative hash is negative in SQL, so it is shifted
     return (page_id.cast("string").hash() % folds + folds) % folds
 
 
@@ -59,8 +69,8 @@ def count_expression(
 ) -> ir.Table:
     """Displays and clicks per (query, doc, context[, part]), in the order of these keys.
 
-    `rows` is how many rows a group has, `bad` whether one of them breaks a rule, `capped` how many
-    had more clicks than displays. `log` is what `canonical_log` gives.
+    `rows` is the number of rows in a group, `bad` whether one of them breaks a rule, `capped` how
+    many had more clicks than displays. `log` comes from `canonical_log`.
     """
     keys = ["query_id", "doc_id", *columns.contexts, *(["part"] if "part" in log.columns else [])]
     if not columns.counted:
@@ -76,7 +86,7 @@ def count_expression(
         if options.clip_clicks:
             counted["clicks"] = ibis.least(shown, clicked).sum().cast("int64")
             counted["capped"] = log.count(where=clicked > shown)
-    # what a key says is checked and converted once a group, not once a row
+    # keys are checked and converted once per group, not once per row
     of_rows = [rule for rule in rules if rule.value not in keys]
     of_keys = [rule for rule in rules if rule.value in keys]
     grouped = log.group_by(keys).aggregate(**counted, bad=bad_rows(log, of_rows).any())
@@ -88,14 +98,11 @@ def count_expression(
 
 
 def row_rules(log: ir.Table, columns: LogColumns, options: LogOptions) -> list[RowRule]:
-    """The rules for this log, by the columns it has and their types."""
+    """The rules for this log, given its columns and their types."""
     keys = ["query_id", "doc_id", *(c for c in columns.given if c != "position")]
     if "part" in log.columns and options.page_parts is None:
         keys.append("part")
-    rules = [
-        RowRule(f"{key} is missing", lambda t, key=key: t[key].isnull(), key)  # type: ignore[misc]
-        for key in keys
-    ]
+    rules = [RowRule.present(key) for key in keys]
     if "position" in columns.contexts:
         first = options.position_base
         rules += _number_rules(log, "position")
@@ -104,24 +111,31 @@ def row_rules(log: ir.Table, columns: LogColumns, options: LogOptions) -> list[R
                 f"position must be {first} or more",
                 lambda t: number(t.position) < first,
                 "position",
-                "If positions count from 0, say --position-base 0." if first else "",
+                "If positions count from 0, use --position-base 0." if first else "",
+                code="position-below-base",
             )
         )
     if not columns.counted:
-        rules.append(RowRule("click is missing", lambda t: t.click.isnull(), "click"))
+        rules.append(RowRule.present("click"))
         rules.append(
             RowRule(
                 "click must be 0 or 1",
                 lambda t: t.click.notnull() & ~number(t.click).isin([0, 1]).fill_null(False),
                 "click",
                 "If rows are already counted, name the columns displays and clicks.",
+                code="click-not-binary",
             )
         )
         return rules
     for name in ("displays", "clicks"):
         rules += _number_rules(log, name)
         rules.append(
-            RowRule(f"{name} must not be negative", lambda t, n=name: number(t[n]) < 0, name)  # type: ignore[misc]
+            RowRule(
+                f"{name} must not be negative",
+                lambda t, n=name: number(t[n]) < 0,  # type: ignore[misc]
+                name,
+                code="negative-count",
+            )
         )
     if not options.clip_clicks:
         rules.append(
@@ -130,6 +144,7 @@ def row_rules(log: ir.Table, columns: LogColumns, options: LogOptions) -> list[R
                 lambda t: number(t.clicks) > number(t.displays),
                 "clicks",
                 "Were repeated clicks counted? Use --clip-clicks to cap them.",
+                code="clicks-exceed-displays",
             )
         )
     return rules
@@ -141,7 +156,7 @@ def bad_rows(log: ir.Table, rules: Sequence[RowRule]) -> ir.BooleanValue:
 
 
 def diagnose(log: ir.Table, rules: Sequence[RowRule], shown: Sequence[str]) -> list[Problem]:
-    """Count the rows that break each rule, and show the first of each; a second look at the log."""
+    """Count the rows that break each rule, and show the first of each; a second pass."""
     broken = {f"rule_{i}": rule.broken(log).fill_null(False) for i, rule in enumerate(rules)}
     counts = log.aggregate(**{name: log.count(where=b) for name, b in broken.items()})
     totals = counts.to_pyarrow().to_pylist()[0]
@@ -153,12 +168,12 @@ def diagnose(log: ir.Table, rules: Sequence[RowRule], shown: Sequence[str]) -> l
                 log.filter(broken[f"rule_{i}"]).order_by(places).limit(3).to_pyarrow().to_pylist()
             )
             examples = [_place(row, places, rule.value) for row in rows]
-            problems.append(Problem(rule.what, total, "row", examples, rule.remedy))
+            problems.append(Problem(rule.what, total, "row", examples, rule.remedy, code=rule.code))
     return problems
 
 
 def number(value: ir.Value) -> ir.NumericValue:
-    """A column as numbers: text is parsed (NULL where it is none), true and false are 1 and 0."""
+    """A column as numbers: text is parsed (NULL where invalid), true and false are 1 and 0."""
     if value.type().is_boolean():
         return value.cast("int8")
     if value.type().is_string() or value.type().is_json():
@@ -168,19 +183,19 @@ def number(value: ir.Value) -> ir.NumericValue:
 
 
 def _whole(value: ir.Value) -> ir.IntegerValue:
-    """A column as integers; only for rows that keep the rules."""
+    """A column as integers; only for rows that follow the rules."""
     as_number = number(value)
     return as_number if as_number.type().is_integer() else as_number.try_cast("int64")
 
 
 def _is_whole(value: ir.NumericValue) -> ir.BooleanValue:
-    """Whether a number is an integer of 64 bits; false for what is none."""
+    """Whether a number is a 64-bit integer; false for NULL."""
     return (value.try_cast("int64") == value).fill_null(False)
 
 
 def _number_rules(log: ir.Table, name: str) -> list[RowRule]:
-    """What any column of whole numbers must keep, as far as its type leaves it open."""
-    rules = [RowRule(f"{name} is missing", lambda t: t[name].isnull(), name)]
+    """The rules for a column of whole numbers that its type does not already guarantee."""
+    rules = [RowRule.present(name)]
     kind = log[name].type()
     if kind.is_string() or kind.is_json():
         rules.append(
@@ -188,34 +203,36 @@ def _number_rules(log: ir.Table, name: str) -> list[RowRule]:
                 f"{name} must be a number, not text",
                 lambda t: t[name].notnull() & number(t[name]).isnull(),
                 name,
+                code="not-a-number",
             )
         )
     if not (kind.is_integer() or kind.is_boolean()):
         rules.append(
             RowRule(
                 f"{name} must be a whole number",
-                # broken also by NaN, and by what no integer can hold
+                # also broken by NaN, and by values beyond 64 bits
                 lambda t: number(t[name]).notnull() & ~_is_whole(number(t[name])),
                 name,
+                code="not-whole-number",
             )
         )
     return rules
 
 
 def _place(row: dict[str, object], places: Sequence[str], value: str) -> str:
-    """A row named for an error: (query 12, doc 7, position 4): clicks 9."""
+    """A row as shown in an error: (query 12, doc 7, position 4): clicks 9."""
     named = [f"{name.removesuffix('_id')} {row[name]}" for name in places if name != value]
     return f"({', '.join(named)}): {value} {row[value]}"
 
 
 def with_history(table: ir.Table, columns: LogColumns, options: LogOptions) -> ir.Table:
-    """The rows of a log with the history columns of the click model; as they are where it has none.
+    """The rows of a log with the history columns of the click model, if it has any.
 
-    History is what happened, whichever rows are counted later: it is to be computed over all rows,
-    before any is left out. A click whose position is invalid happened nowhere.
+    History does not depend on which rows are counted later, so it must be computed over all rows,
+    before any is left out. A click at an invalid position is not part of the history.
 
     Args:
-        table: a log as it was written.
+        table: the log with its original columns.
         columns: where its columns are.
         options: how it is read.
     """
@@ -224,7 +241,7 @@ def with_history(table: ir.Table, columns: LogColumns, options: LogOptions) -> i
     place, first = number(table[columns.found["position"]]), options.position_base
     whole = place.try_cast("int64")
     is_place = (whole == place) & (whole >= first)
-    # names of the log's own columns may be those that the click model asks for
+    # the log's own column names may clash with those that the click model needs
     own = {f"own_{i}": table[name] for i, name in enumerate(table.columns)}
     rows = table.select(
         **own,

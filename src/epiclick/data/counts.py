@@ -1,4 +1,4 @@
-"""Displays and clicks per (query, doc, context): all that a position-based model needs of a log."""
+"""Displays and clicks per (query, doc, context): sufficient statistics of a log."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -24,24 +24,27 @@ from epiclick.data.counts_arguments import (
     chosen_pairs,
     deal_groups,
 )
-from epiclick.data.counts_metadata import CountsNote
+from epiclick.data.counts_metadata import CountsMetadata
 from epiclick.data.features import FeatureTable
 from epiclick.data.pages import PageClicks
 from epiclick.data.schema import LogOptions, either
 from epiclick.data.writing import written_aside
 from epiclick.errors import InputError, Problem
 
+PARTS = {"page": "page_parts=10", "time": 'part="day"'}
+"""Way to split -> the setting of `read_log` that it needs."""
+
 
 @dataclass(frozen=True, eq=False)
 class ClickCounts:
-    """A click log, counted: one entry per (pair, context, part) that was displayed.
+    """A counted click log: one entry per displayed (pair, context, part).
 
-    Pairs are in the order of (query_id, doc_id), entries in the order of (pair, context, part), so
-    that two logs with the same rows in any order give the same counts.
+    Pairs are sorted by (query_id, doc_id), entries by (pair, context, part), so that two logs with
+    the same rows in any order give the same counts.
 
     Attributes:
         query_id: (pairs,) query of each pair, int64 or string as in the log.
-        doc_id: (pairs,) document of each pair, likewise.
+        doc_id: (pairs,) document of each pair, int64 or string as in the log.
         contexts: (contexts, columns) table of the contexts, in order; `position` alone by default.
             Given columns come first, then those of the click model's history.
         pair: (entries,) index of the entry's pair, ascending.
@@ -49,9 +52,9 @@ class ClickCounts:
         displays: (entries,) how often the pair was shown in that context; at least 1.
         clicks: (entries,) how often it was clicked there.
         part: (entries,) index into `parts`, or None.
-        parts: the days or folds by which counts are kept apart, in order, or None.
-        pages: number of pages counted, None where the log does not tell.
-        page_clicks: how many clicks pages got, None where that is not known.
+        parts: the days or folds by which counts are kept separate, in order, or None.
+        pages: number of pages counted, None where unknown.
+        page_clicks: distribution of clicks per page, None where unknown.
         features: feature vectors; `feature_row` (pairs,) is the row of each pair.
         options: how the log was read.
     """
@@ -75,13 +78,27 @@ class ClickCounts:
         """Check the counts once; everything downstream relies on them."""
         for name in ("displays", "clicks"):
             if not np.issubdtype(getattr(self, name).dtype, np.integer):
-                raise InputError(f"{name} must be whole numbers; round or recount them")
-        if np.any(self.displays < 1) or np.any(self.clicks < 0):
-            raise InputError("displays must be at least 1 and clicks at least 0 in every entry")
-        if np.any(self.clicks > self.displays):
-            raise InputError("clicks must not exceed displays; use clip_clicks=True to cap them")
+                raise InputError(
+                    f"{name} must be whole numbers; round or recount them", code="not-whole-number"
+                )
+        if invalid := int(np.sum((self.displays < 1) | (self.clicks < 0))):
+            raise InputError(
+                "displays must be at least 1 and clicks at least 0 in every entry; "
+                f"{invalid:,} of {len(self.displays):,} entries have fewer",
+                code="negative-count",
+            )
+        if exceeding := int(np.sum(self.clicks > self.displays)):
+            raise InputError(
+                f"clicks must not exceed displays; they do in {exceeding:,} of "
+                f"{len(self.displays):,} entries. Use clip_clicks=True to cap them",
+                code="clicks-exceed-displays",
+            )
         if self.displays.sum(dtype=np.float64) >= 2**63:
-            raise InputError("all displays together exceed what a 64-bit integer can hold")
+            raise InputError(
+                "the total number of displays exceeds the range of a 64-bit integer; "
+                "were displays counted more than once?",
+                code="too-many-displays",
+            )
         assert len(self.pair) == len(self.context) == len(self.displays) == len(self.clicks)
         assert len(self.query_id) == len(self.doc_id)
         assert set(self.history) <= set(self.contexts.column_names), "counts without their history"
@@ -93,7 +110,7 @@ class ClickCounts:
         return len(self.query_id)
 
     def __repr__(self) -> str:
-        """Say the size in one line."""
+        """The size in one line."""
         return (
             f"ClickCounts({len(self):,} pairs of {self.num_queries:,} queries, "
             f"{len(self.contexts):,} contexts ({', '.join(self.contexts.column_names)}), "
@@ -124,19 +141,19 @@ class ClickCounts:
 
     @property
     def history(self) -> tuple[str, ...]:
-        """The context columns that are outcomes of the page, such as its last click."""
+        """The context columns that are outcomes of the page, such as the last click."""
         return click_model(self.options.click_model).history
 
     @cached_property
     def given(self) -> tuple[pa.Table, np.ndarray]:
-        """The given contexts, in order, and (contexts,) which of them each context has."""
+        """The given contexts, in order, and (contexts,) the given context of each context."""
         return given_contexts(self.contexts, self.history)
 
     def by_given(self) -> "ClickCounts":
-        """The same counts by given contexts alone: what says where items were shown.
+        """The same counts by given contexts only, which describe where items were shown.
 
-        Entries of one pair that differ in history are added up; counts without history are
-        returned as they are.
+        Entries of one pair that differ only in history are summed; counts without history are
+        returned unchanged.
         """
         if not self.history:
             return self
@@ -159,7 +176,7 @@ class ClickCounts:
         )
 
     def completed(self) -> "ClickCounts":
-        """The same counts among all contexts that the click model knows of such pages."""
+        """The same counts with all contexts that the click model defines for such pages."""
         contexts = click_model(self.options.click_model).complete(self.contexts)
         if contexts is self.contexts or contexts.equals(self.contexts):
             return self
@@ -181,7 +198,7 @@ class ClickCounts:
         )
 
     def over_given(self, amounts: np.ndarray) -> np.ndarray:
-        """(pairs, contexts) amounts added up to (pairs, given contexts)."""
+        """(pairs, contexts) amounts summed to (pairs, given contexts)."""
         if not self.history:
             return amounts
         contexts, index = self.given
@@ -203,7 +220,7 @@ class ClickCounts:
         return table
 
     def dense(self, pairs: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Displays and clicks of some pairs as (pairs, contexts) matrices; parts are added up."""
+        """Displays and clicks of some pairs as (pairs, contexts) matrices, summed over parts."""
         wanted = np.arange(len(self)) if pairs is None else np.asarray(pairs)
         start = np.searchsorted(self.pair, wanted, side="left")
         stop = np.searchsorted(self.pair, wanted, side="right")
@@ -226,7 +243,7 @@ class ClickCounts:
             columns["part"] = self.parts.take(self.part)
         return pa.table({**columns, "displays": self.displays, "clicks": self.clicks})
 
-    # Making counts
+    # Construction
 
     @classmethod
     def from_table(
@@ -238,7 +255,7 @@ class ClickCounts:
         page_clicks: PageClicks | None = None,
         options: LogOptions | None = None,
     ) -> "ClickCounts":
-        """Counts from rows such as `to_table` gives, in any order; equal keys are added up.
+        """Counts from rows as returned by `to_table`, in any order; equal keys are summed.
 
         Contexts are those of `context`, then the history of the options' click model.
         """
@@ -250,7 +267,9 @@ class ClickCounts:
         for name in ("displays", "clicks"):
             if not pa.types.is_integer(table.schema.field(name).type):
                 raise InputError(
-                    f"{name} must be whole numbers, not {table.schema.field(name).type}"
+                    f"{name} must be whole numbers, not {table.schema.field(name).type}; round or "
+                    "recount them",
+                    code="not-whole-number",
                 )
         table = table.select([*keys, "displays", "clicks"])
         if pc.any(pc.equal(table["displays"], 0)).as_py():
@@ -286,36 +305,49 @@ class ClickCounts:
 
     @classmethod
     def concat(cls, counts: Sequence["ClickCounts"]) -> "ClickCounts":
-        """Add counts up, such as those of several days; equal keys become one entry."""
+        """Sum counts, such as those of several days; equal keys become one entry."""
         if not isinstance(counts, Sequence) or not all(isinstance(c, cls) for c in counts):
-            raise InputError("give a list of ClickCounts to add up; read_log(...) makes them")
+            raise InputError(
+                "concat takes a list of ClickCounts; read_log(...) returns them",
+                code="invalid-type",
+            )
         if not counts:
-            raise InputError("nothing to add up: give at least one ClickCounts")
+            raise InputError("concat needs at least one ClickCounts", code="nothing-to-add")
         head = counts[0]
         names = head.contexts.column_names
         if any(c.options.click_model != head.options.click_model for c in counts):
             raise InputError(
                 "counts to be added must be for one click model; count the logs with the same "
-                "click_model"
+                "click_model",
+                code="click-models-differ",
             )
         if any(
             c.contexts.column_names != names or (c.part is None) != (head.part is None)
             for c in counts
         ):
-            raise InputError("counts to be added must have the same context columns and parts")
+            raise InputError(
+                "counts to be added must have the same context columns and parts; count the logs "
+                "with the same options",
+                code="contexts-differ",
+            )
         if any(c.features is not head.features for c in counts):
-            raise InputError("counts to be added must share one feature table; join it afterwards")
+            raise InputError(
+                "counts to be added must share one feature table; join it afterwards",
+                code="features-differ",
+            )
         if len({(c.query_id.type, c.doc_id.type) for c in counts}) > 1:
             raise InputError(
-                "ids differ by type between the counts (1 is not '1'); "
-                "read the logs with ids='string' or ids='integer'"
+                "ids have different types in the counts (1 is not '1'); "
+                "read the logs with ids='string' or ids='integer'",
+                code="id-types-differ",
             )
         kinds = {(*c.contexts.schema.types, c.parts.type if c.parts else None) for c in counts}
         ways = {(c.options.part, c.options.page_parts) for c in counts}
         if len(kinds) > 1 or len(ways) > 1:
             raise InputError(
-                "contexts or parts differ between the counts (other types, columns or folds); "
-                "count the logs with the same options"
+                "contexts or parts differ between the counts (in types, columns or folds); "
+                "count the logs with the same options",
+                code="contexts-differ",
             )
         pages = [c.pages for c in counts if c.pages is not None]
         total = cls.from_table(
@@ -344,30 +376,34 @@ class ClickCounts:
                 examples,
                 "Add their features, or leave these pairs out with --missing-features drop "
                 '(in Python: missing_features="drop").',
+                code="missing-features",
             )
             raise InputError.of("features", [problem])
         if len(without):
             kept = self.subset(np.flatnonzero(row >= 0))
             row = row[row >= 0]
             if not len(kept):
-                raise InputError("no pair of the log has features: do the ids of both files agree?")
+                raise InputError(
+                    "no pair of the log has features: do the ids of both files agree?",
+                    code="no-pair-with-features",
+                )
         return replace(kept, features=features, feature_row=row)
 
     # Parts of counts
 
     def subset(self, pairs: np.ndarray | Sequence[int] | Sequence[bool]) -> "ClickCounts":
-        """Only the given pairs, by index or by a boolean mask; in the order of the whole."""
+        """Only the given pairs, by index or boolean mask; in the order of the whole."""
         chosen = chosen_pairs(pairs, len(self))
         return self._of_entries(chosen[self.pair])
 
     def split(
         self, *shares: float, by: SplitBy = "query", seed: int = 0
     ) -> tuple["ClickCounts", ...]:
-        """Divide the counts in the given shares, which add up to 1.
+        """Split the counts into the given shares, which must sum to 1.
 
-        `query`: whole queries, drawn at random. `page`: folds of pages, drawn at random (read the
-        log with `page_parts`). `time`: the earliest parts first (read it with `part`). Parts are
-        kept whole, so that the shares are met as nearly as they allow.
+        `query`: whole queries, at random. `page`: folds of pages, at random (read the log with
+        `page_parts`). `time`: the earliest parts first (read it with `part`). Queries and parts are
+        never divided, so the shares are met only approximately.
         """
         check_split(shares, by, seed)
         if by == "query":
@@ -375,12 +411,17 @@ class ClickCounts:
         elif self.part is not None and self.parts is not None:
             if (by == "page") != (self.options.page_parts is not None):
                 has = "folds of pages" if by == "time" else "parts in time"
-                raise InputError(f"split(by='{by}') needs other parts; these counts have {has}")
+                raise InputError(
+                    f"split(by='{by}') needs other parts; these counts have {has}. Read the log "
+                    f"with {PARTS[by]}",
+                    code="wrong-parts",
+                )
             group = self.part
             weight = np.bincount(self.part, self.displays, len(self.parts)).astype(np.float64)
         else:
-            option = "page_parts=10" if by == "page" else 'part="day"'
-            raise InputError(f"split(by='{by}') needs parts; read the log with {option}")
+            raise InputError(
+                f"split(by='{by}') needs parts; read the log with {PARTS[by]}", code="no-parts"
+            )
         share = deal_groups(weight, shares, by, seed)
         return tuple(self._of_entries(share[group] == i) for i in range(len(shares)))
 
@@ -405,24 +446,28 @@ class ClickCounts:
 
     def to_parquet(self, path: str | Path) -> None:
         """Write the counts (not the features) as one Parquet file, read back by `from_parquet`."""
-        note = CountsNote(
+        metadata = CountsMetadata(
             tuple(self.contexts.column_names), self.pages, self.page_clicks, self.options
         )
         with written_aside(check_path("path", path)) as aside:
-            pq.write_table(note.attach(self.to_table()), aside, compression="zstd")
+            pq.write_table(metadata.attach(self.to_table()), aside, compression="zstd")
 
     @classmethod
     def from_parquet(cls, path: str | Path) -> "ClickCounts":
-        """Read counts written by `to_parquet`; InputError where the file is damaged or foreign."""
+        """Read counts written by `to_parquet`; InputError if the file is damaged or foreign."""
         if not check_path("path", path).is_file():
-            raise InputError(f"no file at {path}; give one that to_parquet wrote")
-        note = CountsNote.of(path)
-        if note is None:
-            raise InputError(f"{path} was not written by epiclick; read it with read_log")
+            raise InputError(
+                f"no file at {path}; give one that to_parquet wrote", code="file-missing"
+            )
+        metadata = CountsMetadata.of(path)
+        if metadata is None:
+            raise InputError(
+                f"{path} was not written by epiclick; read it with read_log", code="foreign-file"
+            )
         return cls.from_table(
-            note.read_rows(path),
-            context=note.context,
-            pages=note.pages,
-            page_clicks=note.page_clicks,
-            options=note.options,
+            metadata.read_rows(path),
+            context=metadata.context,
+            pages=metadata.pages,
+            page_clicks=metadata.page_clicks,
+            options=metadata.options,
         )

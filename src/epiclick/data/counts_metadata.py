@@ -1,4 +1,4 @@
-"""Metadata of a Parquet file of counts: what the rows do not say, and checksums of both."""
+"""Metadata of a Parquet file of counts: what the rows do not contain, and checksums of both."""
 
 import json
 from dataclasses import dataclass
@@ -27,22 +27,21 @@ from epiclick.errors import InputError
 SCHEMA_VERSION = 2
 """Version 1 had no checksums."""
 
+REMEDY = "Copy it again from where it was written, or count the log again."
 KEY = b"epiclick"
 FIELD_ID = b"PARQUET:field_id"
 OWN_FIELD_ID = 0x65706900
-"""Ids of our columns begin here: a file that lost its metadata still shows whose it is."""
-
-MEND = "Copy it again from where it was written, or count the log again."
+"""Field ids of our columns start here: they identify our files even without their metadata."""
 
 
 @dataclass(frozen=True)
-class CountsNote:
-    """The facts about counts that their rows do not tell.
+class CountsMetadata:
+    """Facts about counts that are not in their rows.
 
     Attributes:
         context: the context columns.
-        pages: number of pages counted, None where the log did not tell.
-        page_clicks: how many clicks pages got, None where that is not known.
+        pages: number of pages counted, None where unknown.
+        page_clicks: distribution of clicks per page, None where unknown.
         options: how the log was read.
         rows: digest of the rows.
     """
@@ -55,12 +54,12 @@ class CountsNote:
 
     @property
     def given(self) -> tuple[str, ...]:
-        """The context columns that are fixed when a page is made."""
+        """The context columns that are known before a page is shown."""
         history = click_model(self.options.click_model).history
         return tuple(name for name in self.context if name not in history)
 
     def attach(self, table: pa.Table) -> pa.Table:
-        """The table with this note and the digest of its rows in its schema."""
+        """The table with these metadata and the digest of its rows in its schema."""
         record = with_digest(
             {
                 "schema_version": SCHEMA_VERSION,
@@ -79,25 +78,28 @@ class CountsNote:
 
     @classmethod
     def of(cls, path: str | Path) -> Self | None:
-        """The note in a Parquet file, as it was written; None if the file is not one of ours."""
+        """The verified metadata of a Parquet file; None if epiclick did not write the file."""
         path = Path(path)
-        with reading(path, MEND):
+        with reading(path, REMEDY):
             metadata = pq.read_metadata(path).metadata or {}
         if KEY not in metadata:
             if _has_own_ids(path):
-                raise damaged(path, "its metadata are lost", MEND)
+                raise damaged(path, "its metadata are lost", REMEDY)
             return None
-        with reading(path, MEND):
+        with reading(path, REMEDY):
             record = from_json(metadata[KEY])
             version = get(record, "schema_version", int)
         if version > SCHEMA_VERSION:
-            raise InputError(f"{path} was written by a newer epiclick; upgrade to read it")
+            raise InputError(
+                f"{path} was written by a newer epiclick; upgrade to read it",
+                code="unsupported-version",
+            )
         if version < SCHEMA_VERSION:
             raise InputError(
-                f"{path} was written by an epiclick whose files had no checksums; count the log "
-                "again"
+                f"{path} was written by an older epiclick, without checksums; count the log again",
+                code="unsupported-version",
             )
-        with reading(path, MEND):
+        with reading(path, REMEDY):
             check_record(record)
             clicks = get(record, "page_clicks", dict, type(None))
             return cls(
@@ -109,8 +111,8 @@ class CountsNote:
             )
 
     def read_rows(self, path: str | Path) -> pa.Table:
-        """The rows of the file that holds this note, as they were written."""
-        with reading(Path(path), MEND):
+        """The verified rows of the file that these metadata come from."""
+        with reading(Path(path), REMEDY):
             table = pq.read_table(path, partitioning=None)
             if digest_rows(table) != self.rows:
                 raise ValueError(CHANGED)
@@ -118,11 +120,11 @@ class CountsNote:
 
 
 def _has_own_ids(path: Path) -> bool:
-    """Whether columns of a file have ids that only we give."""
+    """Whether a file has a column with a field id that only epiclick assigns."""
     try:
         fields = pq.read_schema(path)
     except (OSError, ValueError, pa.ArrowException):
-        return False  # whose file it is cannot be seen; whoever reads its rows reports the damage
+        return False  # unknown; whatever reads the rows reports the damage
     ids = [(field.metadata or {}).get(FIELD_ID, b"") for field in fields]
     own = range(OWN_FIELD_ID, OWN_FIELD_ID + len(ids))
     return any(each.isdigit() and int(each) in own for each in ids)

@@ -1,4 +1,4 @@
-"""The engine that runs over rows: DuckDB of our own, or the one an Ibis table is bound to."""
+"""The engine that runs queries: our own DuckDB, or the one an Ibis table is bound to."""
 
 import glob
 import os
@@ -21,11 +21,11 @@ import sqlglot
 from epiclick.errors import InputError, Problem
 
 MEMORY_LIMIT = "3GB"
-"""DuckDB spills to disk beyond this, so that reading a log stays below about 4 GB."""
+"""Beyond this DuckDB spills to disk, so that reading a log takes less than about 4 GB."""
 
 
 CANONICAL_INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"
-"""An integer as it would be written back; 007 and +7 are text, since 7 is not what they say."""
+"""An integer in its standard form; 007 and +7 are text, since they would become 7."""
 
 CANONICAL_DECIMAL = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?$"
 
@@ -40,13 +40,12 @@ ENGINE_ERRORS = (
 )
 """What engines raise for input that they cannot read."""
 
-CLEARER = {
+CLEARER_MESSAGES = {
     "CSV Parser state machine reached an invalid state": (
-        "its lines end in different ways (CR, LF or both). Write them all alike, such as with "
-        "dos2unix"
+        "it has mixed line endings (CR, LF or both). Use one kind throughout, such as with dos2unix"
     ),
 }
-"""Messages of the engines that do not say what is wrong -> what is."""
+"""Unhelpful message of an engine -> what is wrong."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +55,11 @@ class Source:
     Attributes:
         table: the rows, bound to the engine that will run over them.
         name: what to call them in messages.
-        text: values are all text (CSV); types are found out later.
-        mixed: columns that hold numbers and text together, as text.
-        partial: columns that only some files have -> how many lack them.
-        unreadable: looks for lines that could not be read at all; to be called after a pass.
-        notes: what else to tell whoever opened them.
+        text: all values are text (CSV); types are inferred later.
+        mixed: columns that mix numbers and text, read as text.
+        partial: columns that only some files have -> how many files lack them.
+        unreadable: returns the lines that could not be read; to be called after a pass.
+        notes: further remarks for the user.
     """
 
     table: ir.Table
@@ -73,12 +72,12 @@ class Source:
 
 
 def connect(files: Sequence[Path] = ()) -> Any:
-    """A DuckDB of our own: bounded memory, spilling into the system's temporary folder.
+    """Our own DuckDB: bounded memory, spilling into the system's temporary folder.
 
-    It reads the given files and the tables that are registered, and nothing else, whatever a query
-    asks of it: no other file, no extension, no network. Its settings are locked.
+    Whatever a query asks for, it reads only the given files and registered tables: no other file,
+    no extension, no network. Its settings are locked.
     """
-    # connections that shared a folder would remove each other's files
+    # connections that share a folder would remove each other's files
     spill = Path(tempfile.gettempdir()) / f"epiclick-{os.getpid()}-{uuid.uuid4().hex[:8]}"
     limit = os.environ.get("EPICLICK_MEMORY_LIMIT", MEMORY_LIMIT)
     connection = ibis.duckdb.connect(
@@ -89,7 +88,7 @@ def connect(files: Sequence[Path] = ()) -> Any:
     )
     allowed = ", ".join(map(quote_text, {name for file in files for name in names_of(file)}))
     connection.con.execute(
-        # in notebooks and `python -c` DuckDB draws a bar onto standard output
+        # in notebooks and `python -c` DuckDB draws a progress bar on standard output
         "SET enable_progress_bar = false; "
         f"SET allowed_paths = [{allowed}]; SET enable_external_access = false; "
         "SET lock_configuration = true"
@@ -98,43 +97,48 @@ def connect(files: Sequence[Path] = ()) -> Any:
 
 
 def names_of(file: Path) -> tuple[str, str]:
-    """A file's name as DuckDB opens it, and as it must be asked for: [1] would be a pattern."""
+    """A file's name as DuckDB opens it, and escaped for queries, where [1] would be a pattern."""
     return str(file), glob.escape(str(file))
 
 
 @contextmanager
 def engine_errors(name: str) -> Iterator[None]:
-    """Turn what the engine says of unreadable input into an InputError that names the input."""
+    """Turn errors of the engine into an InputError that names the input."""
     try:
         yield
     except duckdb.OutOfMemoryException as error:
         raise MemoryError(
-            f"{name} needs more memory than DuckDB may take; raise EPICLICK_MEMORY_LIMIT "
+            f"{name} needs more memory than DuckDB may use; raise EPICLICK_MEMORY_LIMIT "
             f"(now {os.environ.get('EPICLICK_MEMORY_LIMIT', MEMORY_LIMIT)})"
         ) from error
     except pa.ArrowMemoryError as error:
         raise MemoryError(f"{name} needs more memory than there is; is it damaged?") from error
     except (duckdb.InternalException, duckdb.FatalException) as error:
-        said = _first_line(error)
-        remedy = "Is it damaged? Copy or write it again, whole."
         raise InputError(
-            f"{name} cannot be read: DuckDB failed on it ({said}). {remedy}"
+            f"{name} cannot be read: DuckDB failed on it ({_first_line(error)}). "
+            "Is it damaged? Copy or write it again, complete.",
+            code="engine-failed",
         ) from error
     except RecursionError as error:
-        raise InputError(f"{name} cannot be read: it is nested too deeply.") from error
+        raise InputError(
+            f"{name} cannot be read: it is nested too deeply.", code="nested-too-deeply"
+        ) from error
     except ENGINE_ERRORS as error:
-        raise InputError(f"{name} cannot be read: {_first_line(error)}.") from error
+        raise InputError(
+            f"{name} cannot be read: {_first_line(error)}.", code="source-unreadable"
+        ) from error
 
 
 def _first_line(error: Exception) -> str:
-    """What an engine says, in one line; where its own words say little, in ours."""
-    said = str(error).strip().split("\n")[0].rstrip(".")
-    return next((ours for theirs, ours in CLEARER.items() if theirs in said), said)
+    """The first line of an engine's message, or a clearer one where we have it."""
+    message = str(error).strip().split("\n")[0].rstrip(".")
+    clearer = (ours for theirs, ours in CLEARER_MESSAGES.items() if theirs in message)
+    return next(clearer, message)
 
 
 @contextmanager
 def stoppable(table: ir.Table) -> Iterator[None]:
-    """Let Ctrl-C stop DuckDB at once: by itself it first lets its other threads run to the end."""
+    """Let Ctrl-C stop DuckDB at once; by default its other threads first run to the end."""
     backend = table.get_backend()
     before = signal.getsignal(signal.SIGINT)
     in_main = threading.current_thread() is threading.main_thread()
@@ -150,7 +154,7 @@ def stoppable(table: ir.Table) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        # DuckDB's own word for an interrupt, in place of the exception our handler raised
+        # raised by DuckDB for an interrupt, in place of our handler's exception
         if str(error) == "Query interrupted":
             raise KeyboardInterrupt from error
         raise
@@ -159,10 +163,10 @@ def stoppable(table: ir.Table) -> Iterator[None]:
 
 
 def quote_name(column: str) -> str:
-    """A column name as SQL writes it."""
+    """A column name quoted for SQL."""
     return '"' + column.replace('"', '""') + '"'
 
 
 def quote_text(value: str) -> str:
-    """A text as SQL writes it."""
+    """A string quoted for SQL."""
     return "'" + value.replace("'", "''") + "'"

@@ -1,4 +1,4 @@
-"""Rows of features from any source: columns found, values streamed as float32, flaws counted."""
+"""Rows of features from any source: find the columns, stream float32 values, count flaws."""
 
 import warnings
 from collections import defaultdict
@@ -15,12 +15,12 @@ import pyarrow.compute as pc
 from epiclick.data.cache import MatrixWriter, write_entry
 from epiclick.data.counting import number
 from epiclick.data.engine import Source, connect, engine_errors, stoppable
-from epiclick.data.ids import as_integers, settle_types, type_problems
+from epiclick.data.ids import as_integers, missing_in_files, settle_types, type_problems
 from epiclick.data.schema import ALIASES, LogColumns, LogOptions
 from epiclick.errors import InputError, Problem
 
 IDS = ("query_id", "doc_id")
-BESIDE = ("split", "label")
+FURTHER_KEYS = ("split", "label")
 BATCH = 32_768  # rows in float64 at once
 MAX_FLOAT = float(np.finfo(np.float32).max)
 SHOWN = 10
@@ -35,7 +35,7 @@ class FeatureRows:
         keys: query_id, doc_id, and split and label if it has them -> the source's own name.
         names: the feature columns, in the source's order.
         ignored: columns that are neither.
-        ids: the type wanted for ids.
+        ids: the requested type of ids.
     """
 
     opened: Source
@@ -54,18 +54,19 @@ class FeatureRows:
         found = LogColumns({name: keys[name] for name in IDS}, {}, counted=False)
         problems = type_problems(opened, table, found, LogOptions(ids=ids))
         others = [name for name in table.columns if name not in keys.values()]
-        # an index that pandas wrote beside the table is no feature
+        # an index column written by pandas is not a feature
         named = [name for name in others if not name.startswith("Unnamed: ")]
         with engine_errors(opened.name):
             numeric = _numeric(opened, named)
         problems += [
-            Problem(f"feature {name} is missing from", opened.partial[name], "file")
+            missing_in_files(f"feature {name}", opened.partial[name])
             for name in numeric
             if name in opened.partial
         ]
         if not numeric:
-            has = f"beside the keys there is {', '.join(others) or 'nothing'}"
-            problems.append(Problem(f"no feature column: no column holds numbers, {has}"))
+            has = f"besides the keys there is {', '.join(others) or 'nothing'}"
+            what = f"no feature column: no column contains numbers, {has}"
+            problems.append(Problem(what, code="no-features"))
         if problems:
             raise InputError.of(opened.name, problems)
         ignored = tuple(name for name in others if name not in numeric)
@@ -78,13 +79,13 @@ class FeatureRows:
         write_entry(folder, keys, meta)
 
     def load(self) -> tuple[np.ndarray, pa.Table, dict[str, Any]]:
-        """The rows in memory: matrix, keys, and what `store` would note beside them."""
+        """The rows in memory: matrix, keys, and the metadata that `store` would write."""
         parts: list[np.ndarray] = []
         keys, meta = self._stream(parts.append)
         return np.concatenate(parts), keys, meta
 
     def _stream(self, append: Callable[[np.ndarray], Any]) -> tuple[pa.Table, dict[str, Any]]:
-        """Hand on the values in (rows, features) float32 batches; at the end refuse all flaws."""
+        """Pass on the values in (rows, features) float32 batches; at the end refuse all flaws."""
         table = self.opened.table
         chosen = {name: table[own] for name, own in self.keys.items()}
         if "split" in chosen:
@@ -93,16 +94,17 @@ class FeatureRows:
         tally = _Tally(self.names)
         keys = []
         with stoppable(table), engine_errors(self.opened.name), warnings.catch_warnings():
-            # Ibis calls DuckDB by a name that DuckDB has since changed
+            # Ibis calls a method that DuckDB has since renamed
             warnings.filterwarnings("ignore", "fetch_record_batch", DeprecationWarning)
             for batch in table.select(**chosen, **values).to_pyarrow_batches(chunk_size=BATCH):
-                # taken as a copy: the columns of a batch of DuckDB's keep one another in memory
+                # a copy, since the columns of a DuckDB batch keep each other in memory
                 keys.append(batch.select(list(chosen)).take(np.arange(len(batch))))
                 append(tally.check(batch, len(chosen)))
             unreadable = self.opened.unreadable()
         problems = [*unreadable, *tally.problems()]
         if not any(len(batch) for batch in keys):
-            raise InputError.of(self.opened.name, [*problems, Problem("there are no rows")])
+            empty = Problem("there are no rows", code="no-rows")
+            raise InputError.of(self.opened.name, [*problems, empty])
         joined = pa.Table.from_batches(keys)
         problems += [*_missing_ids(joined), *_repeated(joined)]
         if problems:
@@ -116,7 +118,7 @@ class FeatureRows:
         return self._settle(joined), meta
 
     def _settle(self, keys: pa.Table) -> pa.Table:
-        """Give the keys their types: ids as the log's are given theirs."""
+        """Convert the keys to their final types; ids as in a log."""
         columns = LogColumns(self.keys, {}, counted=False)
         keys = settle_types(keys, columns, LogOptions(ids=self.ids), text=self.opened.text)
         if self.opened.text and "label" in keys.column_names:
@@ -130,7 +132,7 @@ def _key_columns(names: Sequence[str], columns: Mapping[str, str], source: str) 
     problems = []
     found = {}
     free = [name for name in names if name not in columns.values()]
-    for canonical in (*IDS, *BESIDE):
+    for canonical in (*IDS, *FURTHER_KEYS):
         known = ALIASES.get(canonical, (canonical,))
         matches = [name for name in free if name.lower() in known]
         if canonical in columns:
@@ -139,23 +141,24 @@ def _key_columns(names: Sequence[str], columns: Mapping[str, str], source: str) 
             found[canonical] = matches[0]
         elif matches:
             remedy = f'Decide with columns={{"{canonical}": "{matches[0]}"}}.'
-            problems.append(
-                Problem(f"{' and '.join(matches)} could each be {canonical}", remedy=remedy)
-            )
+            what = f"{' and '.join(matches)} could each be {canonical}"
+            problems.append(Problem(what, remedy=remedy, code="ambiguous-column"))
         elif canonical in columns or canonical in IDS:
             wanted = columns.get(canonical, " or ".join(known))
             remedy = (
                 f"The columns are {', '.join(names)}. Name the right one with "
                 f'columns={{"{canonical}": NAME}}; use reset_index() if it is a DataFrame\'s index.'
             )
-            problems.append(Problem(f"no column for {canonical} ({wanted})", remedy=remedy))
+            what = f"no column for {canonical} ({wanted})"
+            code = "unknown-column" if canonical in columns else "missing-column"
+            problems.append(Problem(what, remedy=remedy, code=code))
     if problems:
         raise InputError.of(source, problems)
     return found
 
 
 def _numeric(opened: Source, names: Sequence[str]) -> list[str]:
-    """The columns that hold numbers; a column of text does if most of its values are numbers."""
+    """The numeric columns; a text column is numeric if most of its values are numbers."""
     table = opened.table
     typed = [n for n in names if table[n].type().is_numeric() or table[n].type().is_boolean()]
     texts = [n for n in names if n not in typed and (opened.text or n in opened.mixed)]
@@ -170,7 +173,7 @@ def _numeric(opened: Source, names: Sequence[str]) -> list[str]:
 
 
 def _as_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Text that is all integers or all numbers as such, other text unchanged."""
+    """Text that is all integers or all numbers converted, other text unchanged."""
     column = as_integers(column)
     try:
         return column if pa.types.is_integer(column.type) else column.cast(pa.float64())
@@ -185,7 +188,7 @@ def _float(column: ir.Value) -> ir.Value:
 
 @dataclass
 class _Tally:
-    """Counts what is wrong with the features while their values pass by."""
+    """Counts invalid feature values while they are streamed."""
 
     names: Sequence[str]
     clipped: dict[str, int] = field(default_factory=dict)
@@ -193,7 +196,7 @@ class _Tally:
     first: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def check(self, batch: pa.RecordBatch, keys: int) -> np.ndarray:
-        """The features of a batch, which stand after its keys: (rows, features) float32."""
+        """The features of a batch, which follow its keys: (rows, features) float32."""
         rows = np.empty((len(batch), len(self.names)), np.float32)
         for i, name in enumerate(self.names):
             column = batch.column(keys + i)
@@ -201,23 +204,23 @@ class _Tally:
             finite = np.isfinite(values)
             if not finite.all():
                 null = column.is_null().to_numpy(zero_copy_only=False)
-                self._note("missing or not a number", name, null, batch)
-                self._note("NaN", name, np.isnan(values) & ~null, batch)
-                self._note("infinite", name, np.isinf(values), batch)
+                self._count("missing or not a number", name, null, batch)
+                self._count("NaN", name, np.isnan(values) & ~null, batch)
+                self._count("infinite", name, np.isinf(values), batch)
             beyond = int(np.sum(finite & (np.abs(values) > MAX_FLOAT)))
             if beyond:
                 self.clipped[name] = self.clipped.get(name, 0) + beyond
             rows[:, i] = np.clip(values, -MAX_FLOAT, MAX_FLOAT)
         return rows
 
-    def _note(self, flaw: str, name: str, where: np.ndarray, batch: pa.RecordBatch) -> None:
+    def _count(self, flaw: str, name: str, where: np.ndarray, batch: pa.RecordBatch) -> None:
         if count := int(where.sum()):
             self.flaws[flaw][name] = self.flaws[flaw].get(name, 0) + count
             at = int(np.argmax(where))
             self.first.setdefault((flaw, name), _pair(batch, at))
 
     def problems(self) -> Iterator[Problem]:
-        """One problem for each flaw, naming the features that have it."""
+        """One problem per kind of flaw, naming the features that have it."""
         for flaw, counts in self.flaws.items():
             named = [f"{name}: {n:,} ({self.first[flaw, name]})" for name, n in counts.items()]
             more = [f"and {len(named) - SHOWN} more features"] if len(named) > SHOWN else []
@@ -227,6 +230,7 @@ class _Tally:
                 "value",
                 [*named[:SHOWN], *more],
                 "Fill these values, or leave out the rows or the column.",
+                code="feature-not-finite",
             )
 
 
@@ -236,12 +240,16 @@ def _missing_ids(keys: pa.Table) -> Iterator[Problem]:
         if count := keys[name].null_count:
             at = pc.index(keys[name].is_null(), True).as_py()
             yield Problem(
-                f"{name} is missing", count, "row", [f"row {at + 1}"], "Fill or drop them."
+                f"{name} is missing",
+                count,
+                examples=[f"row {at + 1}"],
+                remedy="Fill or drop them.",
+                code="missing-value",
             )
 
 
 def _repeated(keys: pa.Table) -> Iterator[Problem]:
-    """Rows whose pair has features already."""
+    """Rows that repeat a pair."""
     rows = keys.select(list(IDS)).append_column("row", [np.arange(len(keys))])
     with connect().con as connection:
         connection.register("keys", rows)
@@ -258,10 +266,11 @@ def _repeated(keys: pa.Table) -> Iterator[Problem]:
             int(rows_too_many),
             "repeated row",
             [f"(query {query}, doc {doc}) {times} times" for query, doc, times in shown],
-            "Keep one row of each pair.",
+            "Keep one row per pair.",
+            code="repeated-pair",
         )
 
 
 def _pair(batch: pa.RecordBatch, at: int) -> str:
-    """A row's pair, to be printed."""
+    """A row's pair for a message."""
     return f"first (query {batch.column(0)[at]}, doc {batch.column(1)[at]})"

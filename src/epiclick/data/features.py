@@ -1,4 +1,4 @@
-"""Feature vectors of items: keys in memory, a float32 matrix that may live on disk, its scale."""
+"""Feature vectors of items: keys in memory, a float32 matrix that may be on disk, a scaler."""
 
 import mmap
 import warnings
@@ -16,15 +16,15 @@ from epiclick.data.arrays import as_array
 from epiclick.data.cache import stored
 from epiclick.errors import InputError, InputWarning, Problem
 
-FURTHEST = 10.0
-"""Scaled features are held within so many standard deviations: one value that was never seen in
-training must not decide all by itself."""
+MAX_DEVIATIONS = 10.0
+"""Scaled features are clipped to this many standard deviations, so that one value outside the
+training range cannot dominate a prediction."""
 
-CHUNK = 65_536  # rows held in float64 at once
+CHUNK = 65_536  # rows in float64 at once
 
 
 def signed_log1p(x: np.ndarray) -> np.ndarray:
-    """sign(x) log(1 + |x|) in float64: tames features that span many orders of magnitude."""
+    """sign(x) log(1 + |x|) in float64, for features that span many orders of magnitude."""
     x = np.asarray(x, dtype=np.float64)
     return np.copysign(np.log1p(np.abs(x)), x)
 
@@ -46,12 +46,14 @@ class FeatureScaler:
         """Statistics of a (rows, features) matrix, which may be a memory map larger than memory.
 
         The chunks' means and sums of squares are merged pairwise (Chan, Golub and LeVeque 1983),
-        which keeps its digits where E[x^2] - E[x]^2 would cancel.
+        which stays accurate where E[x^2] - E[x]^2 would cancel.
         """
         matrix = _matrix(matrix)
         rows, features = matrix.shape
         if not rows:
-            raise InputError("a feature scaler needs at least one row of features, and got none")
+            raise InputError(
+                "a feature scaler needs at least one row of features, and got none", code="no-rows"
+            )
         count = 0
         mean, squares = np.zeros(features), np.zeros(features)
         low, high = np.full(features, np.inf), np.full(features, -np.inf)
@@ -69,7 +71,7 @@ class FeatureScaler:
             low, high = np.minimum(low, x.min(axis=0)), np.maximum(high, x.max(axis=0))
         if not_finite.any():
             raise _not_finite(not_finite)
-        # Rounding gives a constant column a tiny, meaningless deviation; its range is exactly zero.
+        # rounding gives a constant column a tiny, meaningless deviation; its range is exactly zero
         constant = low == high
         mean = np.where(constant, low, mean)
         return cls(mean=mean, scale=np.where(constant, 1.0, np.sqrt(squares / count)))
@@ -80,45 +82,53 @@ class FeatureScaler:
         if matrix.ndim != 2 or matrix.shape[1] != len(self.mean):
             raise InputError(
                 f"the scaler was fitted to {len(self.mean)} features, but got an array of shape "
-                f"{matrix.shape}. Give the features the model was trained on, in the same order."
+                f"{matrix.shape}. Give the features the model was trained on, in the same order.",
+                code="wrong-feature-count",
             )
         scaled = np.empty(matrix.shape, dtype=np.float32)
         for start in range(0, len(matrix), CHUNK):
             part = slice(start, start + CHUNK)
             standard = (signed_log1p(matrix[part]) - self.mean) / self.scale
-            scaled[part] = np.clip(standard, -FURTHEST, FURTHEST)
+            scaled[part] = np.clip(standard, -MAX_DEVIATIONS, MAX_DEVIATIONS)
         return scaled
 
     def to_dict(self) -> dict[str, list[float]]:
-        """The statistics as JSON can hold them, exactly."""
+        """The statistics as a JSON-serialisable record, without loss."""
         return {"mean": self.mean.tolist(), "scale": self.scale.tolist()}
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Self:
-        """The scaler that `to_dict` described."""
+        """The scaler recorded by `to_dict`."""
         if missing := [key for key in ("mean", "scale") if key not in stored]:
-            raise InputError(f"a stored feature scaler needs {' and '.join(missing)}")
+            raise InputError(
+                f"a stored feature scaler needs {' and '.join(missing)}. The model file is "
+                "damaged: save the model again.",
+                code="damaged-file",
+            )
         mean, scale = (as_numbers(key, stored[key]) for key in ("mean", "scale"))
         if mean.ndim != 1 or mean.shape != scale.shape or not np.all(scale > 0):
             raise InputError(
                 "a stored feature scaler needs as many positive scales as means, but has shapes "
-                f"{mean.shape} and {scale.shape}. The model file is damaged: save the model again."
+                f"{mean.shape} and {scale.shape}. The model file is damaged: save the model again.",
+                code="damaged-file",
             )
         return cls(mean=mean, scale=scale)
 
 
 def _matrix(values: Any) -> np.ndarray:
-    """The values if they are a matrix of numbers."""
+    """The values, checked to be a matrix of numbers."""
     matrix = _numbers(values)
     if matrix.ndim != 2:
         raise InputError(
-            f"a feature scaler needs a matrix of (rows, features), not an array of {matrix.shape}"
+            "a feature scaler needs a matrix of (rows, features), not an array of shape "
+            f"{matrix.shape}",
+            code="not-a-matrix",
         )
     return matrix
 
 
 def _numbers(values: Any) -> np.ndarray:
-    """The values as they are, if they are an array of numbers: it may be a map of a large file."""
+    """The values as an array of numbers; not copied if they are one, possibly a memory map."""
     if isinstance(values, np.ndarray) and np.issubdtype(values.dtype, np.number):
         return values
     return as_numbers("the matrix of features", values)
@@ -130,7 +140,7 @@ def _chunks(matrix: np.ndarray, chunk: int) -> Iterator[np.ndarray]:
 
 
 def _not_finite(count: np.ndarray) -> InputError:
-    """The error that names the features (by column number) which hold NaN or infinity."""
+    """The error that names the features (by column number) with NaN or infinite values."""
     columns = np.flatnonzero(count)
     problem = Problem(
         what="features must be finite numbers",
@@ -138,6 +148,7 @@ def _not_finite(count: np.ndarray) -> InputError:
         unit="value",
         examples=[f"column {column}: {count[column]:,}" for column in columns[:5]],
         remedy="Fill or drop them before the scaler is fitted.",
+        code="feature-not-finite",
     )
     return InputError.of("the feature matrix", [problem])
 
@@ -150,7 +161,7 @@ class FeatureTable:
     """One feature vector per (query, doc) pair.
 
     Attributes:
-        keys: Arrow table with `query_id` and `doc_id` (int64 or string, as they came), and, where
+        keys: Arrow table with `query_id` and `doc_id` (int64 or string, as in the source), and, if
             the source has them, `split` (string: train, vali, test) and `label` (graded relevance).
         names: one name per feature.
         matrix: (rows, features) float32; a read-only memory map when it was read from files, so
@@ -166,15 +177,19 @@ class FeatureTable:
         if not isinstance(self.keys, pa.Table):
             raise InputError(
                 f"keys must be an Arrow table with query_id and doc_id, not {shown(self.keys)}; "
-                "read features, of whatever kind, with read_features(...)"
+                "read features of any kind with read_features(...)",
+                code="invalid-type",
             )
         matrix = self.matrix
         if not isinstance(matrix, np.ndarray) or matrix.dtype != np.float32 or matrix.ndim != 2:
-            raise InputError("features must be a two-dimensional float32 matrix")
+            raise InputError(
+                "features must be a two-dimensional float32 matrix", code="not-a-matrix"
+            )
         if self.matrix.shape != (self.keys.num_rows, len(self.names)):
             raise InputError(
                 f"the feature matrix has shape {self.matrix.shape}, "
-                f"but there are {self.keys.num_rows} keys and {len(self.names)} names"
+                f"but there are {self.keys.num_rows} keys and {len(self.names)} names",
+                code="shape-mismatch",
             )
 
     def __len__(self) -> int:
@@ -196,13 +211,14 @@ class FeatureTable:
                 f"{name} is {_kind(own[name])} in the features but {_kind(given[name])} in the "
                 "pairs to be looked up, and 1 is not '1'",
                 remedy="Read both the same way, such as with ids='string'.",
+                code="id-types-differ",
             )
             for name in given
             if own[name].type != given[name].type
         ]
         if differing:
             raise InputError.of("features", differing)
-        from epiclick.data.engine import connect  # slow to load, like all that runs queries
+        from epiclick.data.engine import connect  # slow to import
 
         with connect().con as connection:
             connection.register("own", pa.table({**own, "own_row": np.arange(len(self))}))
@@ -226,19 +242,23 @@ def read_features(
 
     Args:
         source: a Parquet, CSV or JSON-lines file, a folder or glob of them, a list of these, a
-            pandas DataFrame, an Arrow or Ibis table; a FeatureTable comes back as it is.
-        columns: `query_id`, `doc_id` -> the source's own name, where the aliases do not settle it.
-        ids: `auto` keeps ids as they come (text files: integers where all are); or force a type.
-        cache: keep the values of files in the cache folder, mapped into memory at the next start.
+            pandas DataFrame, an Arrow or Ibis table; a FeatureTable is returned unchanged.
+        columns: `query_id`, `doc_id` -> the source's own name, where the aliases do not decide.
+        ids: `auto` keeps the type of the source (text files: integers if all ids are); or force a
+            type.
+        cache: cache the parsed values of files on disk, so that later reads map them into memory.
 
-    `split` and `label` are kept beside the ids; every other numeric or boolean column is a feature.
+    `split` and `label` are kept with the ids; every other numeric or boolean column is a feature.
     """
     if isinstance(source, FeatureTable):
         return source
     check_choice("ids", ids, ("auto", "string", "integer"))
     if not isinstance(columns, Mapping | None):
-        raise InputError(f"columns must be names, as in {{'doc_id': 'url'}}, not {shown(columns)}")
-    # slow to load, and those who only hold a FeatureTable never need it
+        raise InputError(
+            f"columns must be names, as in {{'doc_id': 'url'}}, not {shown(columns)}",
+            code="invalid-type",
+        )
+    # slow to import, and not needed to use a FeatureTable
     import pandas as pd
 
     from epiclick.data.feature_rows import FeatureRows
@@ -282,10 +302,10 @@ def read_features(
 
 
 def _read_rows(matrix: np.memmap, rows: np.ndarray) -> np.ndarray:
-    """Rows of a mapped file, read from the file itself: neighbours at once, the others one by one.
+    """Rows of a memory-mapped file, read from the file itself, consecutive rows at once.
 
-    Through the map, rows from all over a file bring in all of it: the system maps up to 2 MB around
-    each, which count as memory of the process.
+    Reading scattered rows through the map would load nearly all of the file: the system maps up to
+    2 MB around each, which counts as memory of the process.
     """
     assert matrix.filename is not None
     rows = np.where(rows < 0, rows + len(matrix), rows)
@@ -304,7 +324,7 @@ def _read_rows(matrix: np.memmap, rows: np.ndarray) -> np.ndarray:
 
 
 def warn_clipped(source: str, clipped: Mapping[str, int]) -> None:
-    """Tell of values that float32 cannot hold and that were cut to its range."""
+    """Warn of values beyond float32's range, which were clipped to it."""
     if clipped:
         named = ", ".join(f"{name}: {count:,}" for name, count in clipped.items())
         warnings.warn(
@@ -316,7 +336,7 @@ def warn_clipped(source: str, clipped: Mapping[str, int]) -> None:
 
 
 def _plain(ids: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Ids as one array, int64 or large_string if they are integers or text of any sort."""
+    """Ids as one array: integers of any width as int64, text as large_string."""
     column = ids if isinstance(ids, pa.ChunkedArray) else pa.chunked_array([ids])
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
@@ -324,6 +344,6 @@ def _plain(ids: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def _kind(ids: pa.Array) -> str:
-    """The type of ids in plain words."""
+    """The type of ids for a message."""
     kinds = {pa.int64(): "an integer", pa.large_string(): "text"}
     return kinds.get(ids.type, str(ids.type))

@@ -1,4 +1,4 @@
-"""Files: found by path, folder or glob, told apart by kind, checked for damage."""
+"""Files: found by path, folder or glob, classified by kind, checked for damage."""
 
 import codecs
 import glob
@@ -22,13 +22,13 @@ from epiclick.errors import InputError, Problem, nearest
 
 
 def did_you_mean_path(path: Path) -> str:
-    """The nearest path that is there, in brackets for the end of a message; "" if none is near."""
+    """The nearest existing path, in brackets for the end of a message; "" if none is near."""
     near = None if path.exists() or has_magic(str(path)) else _nearest_path(path)
     return f" (did you mean '{near}'?)" if near else ""
 
 
 def _nearest_path(path: Path) -> Path | None:
-    """A path that is there, each missing part of it replaced by the nearest name."""
+    """An existing path, with each missing part replaced by the nearest name."""
     if path.exists() or path == path.parent:
         return path
     folder = _nearest_path(path.parent)
@@ -38,29 +38,29 @@ def _nearest_path(path: Path) -> Path | None:
         return folder / path.name
     try:
         names = [each.name for each in folder.iterdir() if not each.name.startswith(".")]
-    except OSError:  # a folder that may not be looked into
+    except OSError:  # a folder that must not be listed
         return None
     near = nearest(path.name, names)
     return None if near is None else folder / near
 
 
 MAX_DEPTH = 1_000
-LONGEST = 32 << 20  # bytes; DuckDB takes no longer line
+MAX_LINE = 32 << 20  # bytes; DuckDB's limit
 TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
 class LongLines:
-    """Looks at lines that are long enough to be nested deeply, while a file's blocks pass by.
+    """Checks lines that are long enough to be nested deeply, while a file is read in blocks.
 
-    All others are passed over by looking for their end from afar, which takes next to no time.
+    Shorter lines are skipped in large steps, at almost no cost.
     """
 
     def __init__(self) -> None:
         """Before the first block."""
         self._rest = b""
 
-    def problem(self, block: bytes) -> str:
-        """What is wrong with a line that ends in the block, or at the file's end (b"")."""
+    def check(self, block: bytes) -> tuple[str, str] | None:
+        """Code and description of a bad line that ends in the block, or at the file's end (b"")."""
         data = self._rest + (block or b"\n")
         start, near = 0, 2 * MAX_DEPTH
         while len(data) - start > near:
@@ -70,16 +70,17 @@ class LongLines:
                 if end < 0:
                     break
                 if _depth(data[start:end]) > MAX_DEPTH:
-                    return f"a line is nested more than {MAX_DEPTH:,} levels deep"
+                    what = f"a line is nested more than {MAX_DEPTH:,} levels deep"
+                    return "nested-too-deeply", what
             start = end + 1
         self._rest = data[start:]
-        if len(self._rest) > LONGEST:
-            return f"a line is longer than {LONGEST >> 20} MB"
-        return ""
+        if len(self._rest) > MAX_LINE:
+            return "line-too-long", f"a line is longer than {MAX_LINE >> 20} MB"
+        return None
 
 
 def _depth(line: bytes) -> int:
-    """How deeply a line's brackets are nested, those within texts aside."""
+    """How deeply a line's brackets are nested, not counting those inside strings."""
     letters = np.frombuffer(TEXT.sub(b"", line), np.uint8)
     opened = np.isin(letters, list(b"{[")).astype(np.int64)
     closed = np.isin(letters, list(b"}]")).astype(np.int64)
@@ -87,14 +88,14 @@ def _depth(line: bytes) -> int:
 
 
 def paths_in(source: Any) -> list[str | Path]:
-    """The paths, globs and folders that a source names; none if it is a table."""
+    """The paths, globs and folders of a source; none if it is a table."""
     several = source if isinstance(source, list | tuple) else [source]
     named = all(isinstance(path, str | Path) for path in several)
     return [check_path("the source", path) for path in several] if named else []
 
 
 def find_files(sources: Sequence[str | Path]) -> list[Path]:
-    """The files behind paths, globs and folders (searched to any depth), each name in order."""
+    """The files of paths, globs and folders (searched to any depth), each sorted by name."""
     files: list[Path] = []
     lost: list[Problem] = []
     for source in sources:
@@ -102,12 +103,13 @@ def find_files(sources: Sequence[str | Path]) -> list[Path]:
             found = _files_at(source)
         except OSError as error:
             at = error.filename or source
-            why = f"{at} cannot be looked up ({error.strerror or error})"
-            lost.append(Problem(why, remedy="Check its name and permissions."))
+            why = f"{at} cannot be accessed ({error.strerror or error})"
+            remedy = "Check its name and permissions."
+            lost.append(Problem(why, remedy=remedy, code="cannot-read"))
             continue
         if not found:
-            near = did_you_mean_path(Path(source))
-            lost.append(Problem(f"no file at {source}{near}", remedy=f"Known kinds: {KNOWN}."))
+            why = f"no file at {source}{did_you_mean_path(Path(source))}"
+            lost.append(Problem(why, remedy=f"Known kinds: {KNOWN}.", code="file-missing"))
         files += found
     lost += _unusable(files)
     if lost:
@@ -124,7 +126,7 @@ def _files_at(source: str | Path) -> list[Path]:
         return [path]
     found: list[Path] = []
     for match in map(Path, sorted(glob.glob(str(source), recursive=True))):
-        # Spark writes a log as a folder that is named like a file; other folders are not meant
+        # Spark writes a log as a folder that is named like a file; skip other folders
         if match.is_dir():
             found += _files_below(match) if kind_of(match) else []
         else:
@@ -133,33 +135,35 @@ def _files_at(source: str | Path) -> list[Path]:
 
 
 def _files_below(folder: Path) -> list[Path]:
-    """The files of known kinds in a folder, at any depth; a part that is closed to us raises."""
+    """The files of known kinds in a folder, at any depth; an unreadable subfolder raises."""
 
-    def closed(error: OSError) -> None:
+    def fail(error: OSError) -> None:
         raise error
 
     return sorted(
         Path(where, name)
-        for where, _, names in os.walk(folder, onerror=closed)
+        for where, _, names in os.walk(folder, onerror=fail)
         for name in names
         if kind_of(Path(name)) and not name.startswith((".", "_"))
     )
 
 
 def _unusable(files: Sequence[Path]) -> Iterator[Problem]:
-    """What was found but cannot be read as a log, by its name or nature."""
+    """Paths that exist but cannot be read as a log, because of their name or type."""
     regular: list[Path] = []
     irregular: list[Path] = []
     for file in files:
         (regular if file.is_file() else irregular).append(file)
     if odd := [str(file) for file in irregular]:
-        what = "pipes, devices or links that lead nowhere, but a log is read more than once"
-        yield Problem(what, len(odd), "path", odd[:3], "Write it to a file first.")
+        what = "pipes, devices or broken links, but a log is read more than once"
+        remedy = "Write it to a file first."
+        yield Problem(what, len(odd), "path", odd[:3], remedy, code="not-a-regular-file")
     if odd := [str(file) for file in regular if not kind_of(file)]:
-        remedy = f"Known kinds: {KNOWN}."
-        yield Problem("files of no known kind", len(odd), "file", odd[:3], remedy)
+        what, remedy = "files of no known kind", f"Known kinds: {KNOWN}."
+        yield Problem(what, len(odd), "file", odd[:3], remedy, code="unknown-file-kind")
     if odd := [ascii(str(file)) for file in regular if not _is_unicode(str(file))]:
-        yield Problem("files whose names are not UTF-8", len(odd), "file", odd[:3], "Rename them.")
+        what, remedy = "files whose names are not UTF-8", "Rename them."
+        yield Problem(what, len(odd), "file", odd[:3], remedy, code="name-not-utf8")
 
 
 def _is_unicode(name: str) -> bool:
@@ -171,7 +175,7 @@ def _is_unicode(name: str) -> bool:
 
 
 def repeated_files(files: Sequence[Path]) -> list[str]:
-    """A word on each file that is named more than once."""
+    """A warning for each file that is given more than once."""
     times = Counter(file.resolve() for file in files)
     return [
         f"{file} was given {n} times and counts {n} times" for file, n in times.items() if n > 1
@@ -192,7 +196,7 @@ KNOWN = ".parquet, .csv, .tsv, .jsonl, .ndjson, .json, the text kinds also as .g
 
 
 def kind_of(file: Path) -> str:
-    """The kind of a file by its name, "" if unknown."""
+    """The kind of a file by its suffix, "" if unknown."""
     stem = file.name.lower()
     plain = stem.removesuffix(".gz")
     by_name = SUFFIXES.get(Path(plain).suffix, "")
@@ -205,24 +209,32 @@ def is_zipped(file: Path) -> bool:
 
 
 def damage(file: Path, written_as: str) -> Problem | None:
-    """What makes a file unreadable as a whole, if anything does."""
+    """Why a file cannot be read at all; None if it can."""
     try:
         if written_as == "Parquet":
             pq.read_metadata(file)
         elif file.stat().st_size == 0:
-            return Problem(f"{file} is empty", remedy="Leave it out or write it again.")
+            return Problem(
+                f"{file} is empty", remedy="Leave it out or write it again.", code="empty-file"
+            )
         else:
-            # DuckDB reads a cut-off archive up to the cut without a word
+            # DuckDB silently reads a truncated archive up to the cut
             opened = gzip.open if is_zipped(file) else open
             with opened(file, "rb") as stream:
                 lines = LongLines() if written_as == "JSON lines" else None
                 return _text_problem(file, stream, lines)
     except PermissionError:
-        return Problem(f"{file} may not be read", remedy="Ask for permission, or copy it.")
+        return Problem(
+            f"{file} cannot be read (permission denied)",
+            remedy="Ask for permission, or copy it.",
+            code="cannot-read",
+        )
     except (pa.ArrowException, EOFError, zlib.error, OSError, UnicodeError) as error:
         reason = str(error).split("\n")[0].rstrip(".")
         return Problem(
-            f"{file} is damaged or cut off ({reason})", remedy="Copy or write it again, whole."
+            f"{file} is damaged or truncated ({reason})",
+            remedy="Copy or write it again, complete.",
+            code="damaged-file",
         )
     return None
 
@@ -230,7 +242,7 @@ def damage(file: Path, written_as: str) -> Problem | None:
 def _text_problem(
     file: Path, stream: BufferedIOBase, long_lines: LongLines | None
 ) -> Problem | None:
-    """Read a text file to its end; what is wrong with its first bad line, if there is one."""
+    """Read a text file to its end; the problem with its first bad line, if there is one."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     line, ended = 1, False
     while not ended:
@@ -241,10 +253,13 @@ def _text_problem(
         except UnicodeDecodeError as error:
             line += block.count(b"\n", 0, error.start)
             return Problem(
-                f"{file} is not written in UTF-8 (line {line})",
+                f"{file} is not encoded in UTF-8 (line {line})",
                 remedy="Convert it, such as with iconv -t utf-8.",
+                code="not-utf8",
             )
-        if long_lines is not None and (wrong := long_lines.problem(block)):
-            return Problem(f"{file}: {wrong}", remedy="Keep what a log needs, one object per line.")
+        if long_lines is not None and (found := long_lines.check(block)):
+            code, what = found
+            remedy = "Write one object per line, with only the columns that a log needs."
+            return Problem(f"{file}: {what}", remedy=remedy, code=code)
         line += block.count(b"\n")
     return None

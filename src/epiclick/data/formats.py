@@ -1,4 +1,4 @@
-"""Opening files by kind: Parquet, CSV and JSON lines as rows of one table."""
+"""Open Parquet, CSV and JSON-lines files as the rows of one table."""
 
 import csv
 import gzip
@@ -18,17 +18,18 @@ from epiclick.data.files import damage, find_files, is_zipped, kind_of, repeated
 from epiclick.errors import InputError, Problem
 
 GUESSED = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "UUID")
-"""Types that DuckDB reads into JSON text; ids must stay the text they are."""
+"""Types that DuckDB infers from JSON strings; ids must stay text."""
 
 
 def open_files(sources: Sequence[str | Path]) -> Source:
-    """Open files of one kind; all that is wrong with them as files is told at once."""
+    """Open files of one kind; problems of all files are reported together."""
     files = find_files(sources)
     kinds = Counter(kind_of(file) for file in files)
     if len(kinds) > 1:
         found = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
         raise InputError(
-            f"files of different kinds cannot be read together: {found}; name one kind"
+            f"files of different kinds cannot be read together: {found}; name one kind",
+            code="mixed-file-kinds",
         )
     kind = next(iter(kinds))
     name = str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
@@ -39,17 +40,21 @@ def open_files(sources: Sequence[str | Path]) -> Source:
 
 
 def same_names(names: Sequence[str]) -> list[Problem]:
-    """Column names that differ by case at most; engines take them for one."""
+    """Column names that differ at most in case, which engines treat as one."""
     times = Counter(name.lower() for name in names)
     return [
-        Problem(f"{count} columns are called {name}", remedy="Rename or remove all but one.")
+        Problem(
+            f"{count} columns are called {name}",
+            remedy="Rename or remove all but one.",
+            code="repeated-column",
+        )
         for name, count in times.items()
         if count > 1
     ]
 
 
 def _open_parquet(files: Sequence[Path], name: str) -> Source:
-    """Parquet files; columns are matched by name, and must agree in kind between files."""
+    """Parquet files; columns are matched by name."""
     schemas = [pq.read_schema(file) for file in files]
     if problems := [p for schema in schemas for p in same_names(schema.names)]:
         raise InputError.of(name, problems)
@@ -59,25 +64,27 @@ def _open_parquet(files: Sequence[Path], name: str) -> Source:
     mixed = [c for c, have in having.items() if len({_is_text(s.field(c).type) for s in have}) > 1]
     same = len({tuple(zip(s.names, map(str, s.types), strict=True)) for s in schemas}) == 1
     connection = connect(files)
-    # matching columns by name costs time, so only where files differ
+    # matching columns by name takes time, so only where files differ
     by_name = "" if same else ", union_by_name = true"
     _view(connection, f"read_parquet({_listed(files)}, {_hive(files, columns)}{by_name})")
     return Source(connection.table(VIEW), name, mixed=tuple(mixed), partial=partial)
 
 
 def _open_csv(files: Sequence[Path], name: str) -> Source:
-    """CSV files, read as text by their own header: guessing types would turn the id 007 into 7."""
+    """CSV files, read as text: inferring types would turn the id 007 into 7."""
     headers = {file: _header(file) for file in files}
     delimiter, names = headers[files[0]]
     problems = same_names(names)
     problems += [
-        Problem(f"{file} has other columns ({', '.join(own)}) than {files[0]} ({', '.join(names)})")
+        Problem(
+            f"{file} has other columns ({', '.join(own)}) than {files[0]} ({', '.join(names)})",
+            remedy="Give all files the same header, or read them separately.",
+            code="columns-differ",
+        )
         for file, (_, own) in headers.items()
         if own != names
     ]
-    if len({is_zipped(file) for file in files}) > 1:
-        problems.append(Problem("some files are compressed and some not", remedy="Name one kind."))
-    if problems:
+    if problems := [*problems, *_mixed_compression(files)]:
         raise InputError.of(name, problems)
     connection = connect(files)
     columns = ", ".join(f"{quote_text(column)}: 'VARCHAR'" for column in names)
@@ -96,24 +103,24 @@ def _open_csv(files: Sequence[Path], name: str) -> Source:
         ).fetchall()
         if not found:
             return []
-        examples = [f"{file} line {line}: {said.rstrip('.')}" for file, line, _, said in found[:3]]
-        remedy = f"A line needs {len(names)} values, in quotes where they hold '{delimiter}'."
-        # a quote that is never closed swallows the lines after it, no one knows how many
-        whole = all(error != "UNQUOTED VALUE" for _, _, error, _ in found)
-        what = "lines that are not rows of the table"
-        return [Problem(what, len(found), "line", examples, remedy, droppable=whole)]
+        examples = [f"{file} line {line}: {why.rstrip('.')}" for file, line, _, why in found[:3]]
+        remedy = f"A line needs {len(names)} values, in quotes if they contain '{delimiter}'."
+        # an unclosed quote swallows an unknown number of lines after it
+        droppable = all(error != "UNQUOTED VALUE" for _, _, error, _ in found)
+        what, count = "lines that are not rows of the table", len(found)
+        return [Problem(what, count, "line", examples, remedy, droppable, code="malformed-line")]
 
     return Source(connection.table(VIEW), name, text=True, unreadable=rejected)
 
 
 def _open_json(files: Sequence[Path], name: str) -> Source:
-    """JSON lines; lines that are no JSON object are counted apart from the rows."""
+    """JSON lines; lines that are not JSON objects are counted separately from the rows."""
     connection = connect(files)
-    packing = {"gzip" if is_zipped(file) else "uncompressed" for file in files}
-    if len(packing) > 1:
-        raise InputError(f"{name}: some files are compressed and some not; name one kind")
-    lines = f"{_listed(files)}, format = 'newline_delimited', compression = '{packing.pop()}'"
-    # what is inside of values is kept as it is: to find the types of deep ones takes a deep stack
+    if problems := _mixed_compression(files):
+        raise InputError.of(name, problems)
+    packing = "gzip" if is_zipped(files[0]) else "uncompressed"
+    lines = f"{_listed(files)}, format = 'newline_delimited', compression = '{packing}'"
+    # nested values are left as they are: inferring the types of deep ones takes a deep stack
     how = f"{lines}, sample_size = -1, maximum_depth = 2, union_by_name = true, {_hive(files, ())}"
     flaw = ""
     try:
@@ -123,7 +130,10 @@ def _open_json(files: Sequence[Path], name: str) -> Source:
         lines, how = (f"{each}, ignore_errors = true" for each in (lines, how))
         types = _described(connection, f"read_json({how})")
     if list(types) == ["json"]:
-        raise InputError(f"{name} holds no JSON objects; write one object a line (JSON lines).")
+        raise InputError(
+            f"{name} contains no JSON objects; write one object per line (JSON lines).",
+            code="not-json-lines",
+        )
     if problems := _same_keys(connection, lines, list(types)):
         raise InputError.of(name, problems)
     kept = {c: "VARCHAR" if kind in GUESSED else kind for c, kind in types.items()}
@@ -137,24 +147,36 @@ def _open_json(files: Sequence[Path], name: str) -> Source:
         for c in kept
     ]
     blank = " AND ".join(f"{quote_name(column)} IS NULL" for column in kept)
-    # a line that is no JSON comes as a row of NULLs; where all are JSON, such a row is {} or null
+    # a line that is not JSON becomes a row of NULLs; where all are JSON, such a row is {} or null
     _view(connection, f"{read} WHERE NOT ({blank})" if flaw else read, ", ".join(values))
 
     def malformed() -> list[Problem]:
         if not flaw:
             return []
         (count,) = connection.raw_sql(f"SELECT count(*) FROM {read} WHERE {blank}").fetchone()
-        # what follows a whole object on its line is passed over, no one knows how much
-        whole = "after document" not in flaw
-        remedy = "Each line must be one JSON object, with values."
-        what = "lines that are not JSON, or hold nothing"
-        return [Problem(what, max(count, 1), "line", [flaw.rstrip(".")], remedy, droppable=whole)]
+        # an unknown amount of content after a complete object on its line is skipped
+        droppable = "after document" not in flaw
+        remedy = "Each line must be one JSON object with values."
+        what, count, examples = (
+            "lines that are not JSON, or empty",
+            max(count, 1),
+            [flaw.rstrip(".")],
+        )
+        return [Problem(what, count, "line", examples, remedy, droppable, code="malformed-line")]
 
     return Source(connection.table(VIEW), name, mixed=mixed, unreadable=malformed)
 
 
+def _mixed_compression(files: Sequence[Path]) -> list[Problem]:
+    """The problem that only some files are compressed, which DuckDB cannot read together."""
+    if len({is_zipped(file) for file in files}) == 1:
+        return []
+    what = "some files are compressed and some are not"
+    return [Problem(what, remedy="Read them separately.", code="mixed-compression")]
+
+
 def _same_keys(connection: Any, lines: str, names: Sequence[str]) -> list[Problem]:
-    """Keys of JSON objects that differ by case at most; DuckDB numbers all but one of them."""
+    """Keys of JSON objects that differ at most in case; DuckDB numbers all but one of them."""
     own = {name.lower() for name in names}
     numbered = (re.fullmatch(r"(.+)_\d+", name.lower()) for name in names)
     if not any(match and match[1] in own for match in numbered):
@@ -169,7 +191,7 @@ OPENERS: Mapping[str, Callable[[Sequence[Path], str], Source]] = {
     "JSON lines": _open_json,
 }
 VIEW = "epiclick_source"
-LONGEST_HEADER = 1 << 20
+MAX_HEADER = 1 << 20  # bytes
 
 
 def _view(connection: Any, rows: str, values: str = "*") -> None:
@@ -177,18 +199,18 @@ def _view(connection: Any, rows: str, values: str = "*") -> None:
 
 
 def _described(connection: Any, rows: str) -> dict[str, str]:
-    """Column names and types of some rows, as DuckDB sees them."""
+    """Column names and types of some rows, as inferred by DuckDB."""
     described = connection.raw_sql(f"DESCRIBE SELECT * FROM {rows}").fetchall()
     return {row[0]: row[1] for row in described}
 
 
 def _listed(files: Sequence[Path]) -> str:
-    """The files as a list in SQL, under just these names."""
+    """The files as a list in SQL, with escaped names."""
     return f"[{', '.join(quote_text(names_of(file)[1]) for file in files)}]"
 
 
 def _hive(files: Sequence[Path], columns: Sequence[str] | Mapping[str, None]) -> str:
-    """Take folders such as day=2026-01-01 as columns, unless the files have columns so called."""
+    """Read folders such as day=2026-01-01 as columns, unless the files have a column `day`."""
     own = {column.lower() for column in columns}
     keys = [
         {part.split("=")[0].lower() for part in file.parts[:-1] if part.count("=") == 1}
@@ -199,22 +221,28 @@ def _hive(files: Sequence[Path], columns: Sequence[str] | Mapping[str, None]) ->
 
 
 def _header(file: Path) -> tuple[str, list[str]]:
-    """Delimiter and column names of a CSV file; a nameless column is called as by pandas."""
+    """Delimiter and column names of a CSV file; unnamed columns are named as in pandas."""
     opened = gzip.open if is_zipped(file) else open
     with opened(file, "rb") as stream:
-        first = stream.readline(LONGEST_HEADER)
+        first = stream.readline(MAX_HEADER)
     line = first.decode("utf-8-sig", errors="replace")
     if "\r" in line.removesuffix("\n").removesuffix("\r"):
         raise InputError(
-            f"{file}: a CR stands alone in the first line, as in files of old Macs. End lines with "
-            "LF, such as with tr '\\r' '\\n'."
+            f"{file}: the first line contains a lone CR, as in old Mac files. End lines with LF, "
+            "such as with tr '\\r' '\\n'.",
+            code="lone-carriage-return",
         )
-    if len(first) == LONGEST_HEADER:
-        raise InputError(f"{file} has a first line of more than 1 MB; it must name the columns")
+    if len(first) == MAX_HEADER:
+        raise InputError(
+            f"{file} has a first line of more than 1 MB; it must name the columns",
+            code="header-too-long",
+        )
     delimiter = max(",\t;|", key=line.count)
     names = next(csv.reader([line], delimiter=delimiter), [])
     if not names:
-        raise InputError(f"{file} has an empty first line; it must name the columns")
+        raise InputError(
+            f"{file} has an empty first line; it must name the columns", code="missing-header"
+        )
     return delimiter, [n.strip() or f"Unnamed: {i}" for i, n in enumerate(names)]
 
 

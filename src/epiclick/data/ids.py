@@ -1,4 +1,4 @@
-"""Ids come out as they went in: integers or text, never one turned into the other unasked."""
+"""Types of ids, contexts and parts: integers stay integers and text stays text by default."""
 
 from collections.abc import Sequence
 
@@ -17,41 +17,55 @@ TIMESTAMP = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}"
 def type_problems(
     source: Source, table: ir.Table, columns: LogColumns, options: LogOptions
 ) -> list[Problem]:
-    """Columns that only some files have, and columns of a type that cannot be what they are for."""
+    """Columns that only some files have, and columns of an unsuitable type."""
     problems = []
     for name, own in {**columns.found, **columns.given}.items():
         kind = table[own].type()
         is_key = name in ("page_id", "query_id", "doc_id", *columns.given) and name != "position"
         if lacking := source.partial.get(own):
-            remedy = "Add it to the files that lack it, or read those apart."
-            problems.append(Problem(f"column {own} is missing from", lacking, "file", (), remedy))
+            problems.append(missing_in_files(f"column {own}", lacking))
         elif own in source.mixed and is_key and options.ids == "auto":
             problems.append(
                 Problem(
-                    f"{own} holds numbers and text together, and 1 is not '1'",
-                    remedy="Take all ids as text with --ids string (in Python: ids='string').",
+                    f"{own} mixes numbers and text, and 1 is not '1'",
+                    remedy="Read all ids as text with --ids string (in Python: ids='string').",
+                    code="mixed-types",
                 )
             )
         elif name in ("query_id", "doc_id"):
             if not (kind.is_string() or kind.is_integer() or kind.is_uuid()):
-                remedy = "Write ids as integers or text; numbers with a point are no ids."
-                problems.append(Problem(f"{own} is of type {kind}", remedy=remedy))
+                remedy = "Write ids as integers or text, not as decimal numbers."
+                problems.append(_wrong_type(own, f"{kind}", remedy))
         elif name in ("position", "click", "displays", "clicks"):
             if not (kind.is_numeric() or kind.is_boolean() or kind.is_string() or kind.is_json()):
-                remedy = f"Name the column that holds it with --column {name}=NAME."
-                problems.append(Problem(f"{own} is of type {kind}, not a number", remedy=remedy))
+                remedy = f"Name the right column with --column {name}=NAME."
+                problems.append(_wrong_type(own, f"{kind}, not a number", remedy))
         elif kind.is_nested() or kind.is_interval():
-            remedy = "Give a column of plain values."
-            problems.append(Problem(f"{own} is of type {kind}", remedy=remedy))
+            problems.append(_wrong_type(own, f"{kind}", "Give a column of plain values."))
     return problems
+
+
+def missing_in_files(column: str, files: int) -> Problem:
+    """The problem that a column is missing from some of several files."""
+    return Problem(
+        f"{column} is missing from",
+        files,
+        "file",
+        remedy="Add it to the files that lack it, or read those separately.",
+        code="partial-column",
+    )
+
+
+def _wrong_type(column: str, kind: str, remedy: str) -> Problem:
+    return Problem(f"{column} is of type {kind}", remedy=remedy, code="wrong-column-type")
 
 
 def settle_types(
     counted: pa.Table, columns: LogColumns, options: LogOptions, *, text: bool
 ) -> pa.Table:
-    """Give ids, contexts and parts of counted rows the type in which they are kept.
+    """Convert ids, contexts and parts of counted rows to their final types.
 
-    Values read from text files are integers where all values of the column are.
+    A column of a text file becomes integers if all its values are.
     """
     problems = []
     for name in counted.column_names:
@@ -75,14 +89,14 @@ def settle_types(
 
 
 def as_integers(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Text that is all integers as int64, any other column unchanged."""
+    """A text column of integers as int64, any other column unchanged."""
     if _is_text(column.type) and _all(pc.match_substring_regex(column, CANONICAL_INTEGER)):
         return column.cast(pa.int64())
     return column
 
 
 def _as_days(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Text that is all timestamps cut to the day, any other column unchanged."""
+    """A text column of timestamps truncated to days, any other column unchanged."""
     if _is_text(column.type) and _all(pc.match_substring_regex(column, TIMESTAMP)):
         return pc.utf8_slice_codeunits(column, 0, len("2026-01-01"))
     return column
@@ -101,10 +115,19 @@ def _settle_id(
             return column.cast(pa.int64()), None
         others = column.filter(pc.invert(whole)).unique()
         examples: Sequence[str] = [f"'{value}'" for value in others[:3].to_pylist()]
-        return column, Problem(f"{name} must be an integer", len(others), "value", examples)
+        return column, Problem(
+            f"{name} must be an integer",
+            len(others),
+            "value",
+            examples,
+            "Use --ids string (in Python: ids='string').",
+            code="id-not-integer",
+        )
     if pa.types.is_uint64(column.type) and (pc.max(column).as_py() or 0) >= 2**63:
         return column, Problem(
-            f"{name} is too large for a 64-bit integer", remedy="Use --ids string."
+            f"{name} is too large for a 64-bit integer",
+            remedy="Use --ids string (in Python: ids='string').",
+            code="id-too-large",
         )
     if pa.types.is_integer(column.type):
         return column.cast(pa.int64()), None
@@ -116,7 +139,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _all(mask: pa.ChunkedArray) -> bool:
-    """Whether a mask is true throughout; a column without values is not."""
+    """Whether all values of a mask are true; false if there are none."""
     return len(mask) > 0 and bool(pc.all(mask, skip_nulls=True, min_count=1).as_py())
 
 
@@ -124,24 +147,26 @@ SPACES = r"[\s\p{Z}]+"
 
 
 def similar_queries(query_id: pa.Array) -> list[str]:
-    """A warning if queries differ from one another by case or spaces alone; `query_id` is sorted.
+    """A warning if some queries differ only in case or spaces; `query_id` is sorted.
 
     >>> similar_queries(pa.array(["A ", "a", "b"]))[0].split(";")[0]
-    "2 of 3 queries differ by upper and lower case or by spaces alone, such as 'A ' and 'a'"
+    "2 of 3 queries differ only in case or spaces, such as 'A ' and 'a'"
     """
     if not (pa.types.is_string(query_id.type) or pa.types.is_large_string(query_id.type)):
         return []
     queries = query_id.filter(pa.array(changes(query_id)))
     spaced = pc.utf8_trim_whitespace(pc.replace_substring_regex(queries, SPACES, " "))
-    alike = pc.utf8_lower(spaced).dictionary_encode()
-    if len(alike.dictionary) == len(queries):
+    normalised = pc.utf8_lower(spaced).dictionary_encode()
+    if len(normalised.dictionary) == len(queries):
         return []
-    times = pc.value_counts(alike.indices)
+    times = pc.value_counts(normalised.indices)
     shared = times.filter(pc.greater(times.field("counts"), 1))
     number = pc.sum(shared.field("counts")).as_py()
-    one, other = queries.filter(pc.equal(alike.indices, shared.field("values")[0]))[:2].to_pylist()
+    one, other = queries.filter(pc.equal(normalised.indices, shared.field("values")[0]))[
+        :2
+    ].to_pylist()
     return [
-        f"{number:,} of {len(queries):,} queries differ by upper and lower case or by spaces "
-        f"alone, such as {one!r} and {other!r}; each is counted as a query of its own. Normalise "
-        "query_id before reading the log, unless they are meant to be different queries"
+        f"{number:,} of {len(queries):,} queries differ only in case or spaces, such as {one!r} "
+        f"and {other!r}; each is counted as a separate query. Normalise query_id before reading "
+        "the log, unless they are different queries"
     ]

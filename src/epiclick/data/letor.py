@@ -30,7 +30,7 @@ SHOWN = 5
 
 @dataclass(frozen=True, eq=False)
 class ParsedFile:
-    """The blocks of a file, in its order, and what stopped the reading, if anything did."""
+    """The blocks of a file, in order, and the problems that stopped reading it."""
 
     path: Path
     blocks: Sequence[Block]
@@ -52,10 +52,12 @@ class ParsedFile:
         return np.concatenate([np.empty(0, np.int64), *(b.reach for b in self.blocks)])
 
     def problems(self) -> list[Problem]:
-        """All that is wrong with the file."""
+        """All problems of the file."""
         found = [*self.stopped, *self._malformed(), *self._not_finite()]
         if not found and not len(self.labels):
-            found.append(Problem(f"{self.path.name} holds no rows", 1, "file"))
+            found.append(
+                Problem(f"{self.path.name} has no rows", remedy="Leave it out.", code="no-rows")
+            )
         if not found and self._is_cut():
             found.append(
                 Problem(
@@ -64,6 +66,7 @@ class ParsedFile:
                     1,
                     "line",
                     remedy="Copy the file again, or remove the line.",
+                    code="truncated-file",
                 )
             )
         return found
@@ -75,15 +78,16 @@ class ParsedFile:
             capped = any(len(block.malformed) == BAD_LINES for block in self.blocks)
             yield Problem(
                 "lines must read LABEL qid:NUMBER INDEX:VALUE ..., with ascending indices"
-                + (" (not all of many wrong ones were counted)" if capped else ""),
+                + (" (counting stopped early)" if capped else ""),
                 len(flaws),
                 "line",
                 [f"{place}: {flaw.what}" for place, flaw in flaws[:SHOWN]],
                 "Correct or remove them.",
+                code="malformed-line",
             )
 
     def _not_finite(self) -> Iterator[Problem]:
-        """Features that hold NaN or infinity."""
+        """Features with NaN or infinite values."""
         first: dict[int, str] = {}
         count: dict[int, int] = {}
         for i, block in enumerate(self.blocks):
@@ -97,6 +101,7 @@ class ParsedFile:
                 "value",
                 [f"f{index}: {count[index]:,} ({first[index]})" for index in sorted(count)],
                 "Replace them, or leave the feature out of the line: it is then 0.",
+                code="feature-not-finite",
             )
 
     def _place(self, block: int, flaw: Flaw) -> str:
@@ -105,16 +110,16 @@ class ParsedFile:
         return f"{self.path.name} line {before + flaw.line + 1}"
 
     def _is_cut(self) -> bool:
-        """Whether the last line breaks off in a file whose lines all name the last feature."""
+        """Whether the last line ends early in a file whose other lines all have all features."""
         others, last = self.reach[:-1], self.reach[-1]
         ended = self.blocks[-1].ended
         return not ended and len(others) > 0 and others.min() == others.max() > last
 
 
 def parse_file(path: Path, folder: Path) -> ParsedFile:
-    """Parse a file; the feature values go to one file a block in `folder`."""
+    """Parse a file; the feature values are written to `folder`, one file per block."""
     require_extra("reading LETOR text", ["sklearn"], "letor")
-    # slow to load, and a cached start never needs it
+    # slow to import, and not needed when reading from the cache
     from sklearn.utils.parallel import Parallel, delayed
 
     stopped: list[Problem] = []
@@ -129,18 +134,19 @@ def parse_file(path: Path, folder: Path) -> ParsedFile:
 
 
 def _pieces(path: Path, stopped: list[Problem]) -> Iterator[Piece]:
-    """A file in pieces of whole lines; what stops the reading is noted, not raised.
+    """A file in pieces of whole lines; problems that stop reading go to `stopped`, not raised.
 
-    The pieces are drawn by a thread of the process pool, where an error would be lost.
+    A thread of the process pool iterates over the pieces, where an error would be lost.
     """
     try:
         yield from _texts(path) if _is_gzip(path) else _ranges(path)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         what = f"{path.name} is truncated or damaged ({error})"
-        stopped.append(Problem(what, 1, "file", remedy="Download or compress it again."))
+        remedy = "Download or compress it again."
+        stopped.append(Problem(what, remedy=remedy, code="damaged-file"))
     except _LineTooLong:
         what = f"{path.name} has a line of more than {MAX_LINE:,} bytes"
-        stopped.append(Problem(what, 1, "file", remedy="Is it LETOR text?"))
+        stopped.append(Problem(what, remedy="Is it LETOR text?", code="line-too-long"))
 
 
 class _LineTooLong(Exception):
@@ -188,11 +194,11 @@ COPY_BYTES = 32 << 20
 def read_letor(path: str | os.PathLike[str], *, cache: bool = True) -> FeatureTable:
     """Read LETOR text: lines of `label qid:7 1:0.5 2:3 ... # comment`, compressed with gzip or not.
 
-    `path` is a file, or a folder with the splits as files (`train.txt`, `vali.txt`, `test.txt` and
-    the like, or Yahoo's `set1.train.txt`), or one that holds `Fold1`. The keys are `query_id` (the
-    qid), `doc_id` (0, 1, ... within the query, in file order), `split` (train, vali, test) and
-    `label`; the features are named by their index in the file, f1, f2, ...; one that a line does
-    not mention is 0. The parsed values are kept in the cache folder unless `cache` is false.
+    `path` is a file, or a folder with one file per split (`train.txt`, `vali.txt`, `test.txt` or
+    similar, or Yahoo's `set1.train.txt`), or a folder that contains `Fold1`. The keys are
+    `query_id` (the qid), `doc_id` (0, 1, ... within the query, in file order), `split` (train,
+    vali, test) and `label`; features are named by their index in the file, f1, f2, ..., and are 0
+    where a line does not list them. The parsed values are cached on disk unless `cache` is false.
     """
     source = check_path("the LETOR data", path)
     files = find_splits(source)
@@ -207,7 +213,8 @@ def read_letor(path: str | os.PathLike[str], *, cache: bool = True) -> FeatureTa
     except OSError as error:
         raise InputError(
             f"{error.filename or source} cannot be read ({error.strerror}). "
-            "Check the disk and the permissions."
+            "Check the disk and the permissions.",
+            code="cannot-read",
         ) from error
     warn_clipped(str(source), entry.meta["clipped"])
     return FeatureTable(entry.keys, tuple(entry.meta["names"]), entry.matrix)
@@ -226,19 +233,21 @@ def find_splits(source: Path) -> dict[str, Path]:
     if not source.is_dir():
         near = did_you_mean_path(Path(source))
         raise InputError(
-            f"{source} is not there{near}. Give a LETOR file or a folder with its splits."
+            f"no file or folder at {source}{near}. Give a LETOR file or a folder with its splits.",
+            code="file-missing",
         )
     for folder in (source, *(source / name for name in SUBFOLDERS)):
         if found := _splits_in(folder):
             return found
     raise InputError(
-        f"{source} holds no LETOR files. Expected train.txt, vali.txt and test.txt (also .tsv, "
-        ".svm, .letor, .gz), in the folder or in its Fold1; or give the path of a file."
+        f"{source} contains no LETOR files. Expected train.txt, vali.txt and test.txt (also .tsv, "
+        ".svm, .letor, .gz), in the folder or in its Fold1; or give the path of a file.",
+        code="no-letor-files",
     )
 
 
 def _splits_in(folder: Path) -> dict[str, Path]:
-    """The file of each split in a folder itself."""
+    """The file of each split directly in a folder."""
     files = sorted(file for file in folder.glob("*") if file.is_file())
     found = {}
     for split, name in SPLITS.items():
@@ -248,7 +257,8 @@ def _splits_in(folder: Path) -> dict[str, Path]:
             names = " and ".join(file.name for file in matches)
             raise InputError(
                 f"{folder}: {names} could each be the {split} split. Keep one of them there, or "
-                "give the path of a file."
+                "give the path of a file.",
+                code="ambiguous-split",
             )
         if matches:
             found[split] = matches[0]
@@ -256,18 +266,18 @@ def _splits_in(folder: Path) -> dict[str, Path]:
 
 
 def _build(source: str, files: Mapping[str, Path], folder: Path) -> None:
-    """Parse the files into a cache entry; all that is wrong with them is told at once."""
+    """Parse the files into a cache entry; problems of all files are reported together."""
     parsed = {split: parse_file(file, folder) for split, file in files.items()}
     problems = [problem for file in parsed.values() for problem in file.problems()]
     problems += _overlaps(parsed)
     width = max(int(file.reach.max(initial=-1)) for file in parsed.values()) + 1
     if not problems and width == 0:
-        problems.append(Problem("no line has a feature", len(files), "file"))
+        problems.append(Problem("no line has a feature", len(files), "file", code="no-features"))
     if problems:
         raise InputError.of(source, problems)
 
     blocks = [block for file in parsed.values() for block in file.blocks]
-    # indices count from 0 if any file says so; a single block or file could not tell
+    # indices count from 0 if any block has index 0; a single block or file may not
     first = 0 if any(block.lowest == 0 for block in blocks) else 1
     clipped: Counter[int] = Counter()
     with MatrixWriter(folder / "matrix.npy", width - first) as writer:
@@ -283,7 +293,7 @@ def _build(source: str, files: Mapping[str, Path], folder: Path) -> None:
 
 
 def _overlaps(parsed: Mapping[str, ParsedFile]) -> Iterator[Problem]:
-    """Queries in two splits; their documents would be taken for those of one query."""
+    """Queries in two splits, whose documents would be merged into one query."""
     for one, other in combinations(parsed, 2):
         both = np.intersect1d(parsed[one].queries, parsed[other].queries)
         if len(both):
@@ -292,12 +302,13 @@ def _overlaps(parsed: Mapping[str, ParsedFile]) -> Iterator[Problem]:
                 len(both),
                 "query id",
                 [f"qid:{query}" for query in both[:5]],
-                "Number the queries of each split apart, or read one file alone.",
+                "Give each split its own query ids, or read one file alone.",
+                code="query-in-two-splits",
             )
 
 
 def _append(writer: MatrixWriter, part: Path, first: int, width: int) -> None:
-    """Add a block's rows, filled with zeros up to the features of the whole data set."""
+    """Add a block's rows, padded with zeros to the features of the whole data set."""
     values = np.load(part)
     step = max(1, COPY_BYTES // (4 * width))
     for start in range(0, len(values), step):
@@ -308,7 +319,7 @@ def _append(writer: MatrixWriter, part: Path, first: int, width: int) -> None:
 
 
 def _keys(parsed: Mapping[str, ParsedFile]) -> pa.Table:
-    """query_id, doc_id, split and label of all rows, split after split."""
+    """query_id, doc_id, split and label of all rows, one split after the other."""
     rows = [len(file.labels) for file in parsed.values()]
     queries = np.concatenate([file.queries for file in parsed.values()])
     labels = np.concatenate([file.labels for file in parsed.values()])
@@ -325,7 +336,7 @@ def _keys(parsed: Mapping[str, ParsedFile]) -> pa.Table:
 
 
 def _running_number(queries: np.ndarray) -> np.ndarray:
-    """0, 1, 2, ... within each query, in row order, whether or not its rows stand together."""
+    """0, 1, 2, ... within each query, in row order, whether or not its rows are contiguous."""
     order = np.argsort(queries, kind="stable")
     starts = np.flatnonzero(np.diff(queries[order], prepend=queries[order[0]] - 1))
     sizes = np.diff(starts, append=len(queries))

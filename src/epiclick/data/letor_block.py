@@ -1,4 +1,4 @@
-"""One block of LETOR text to dense float32 rows; runs in a worker process for large files."""
+"""Parse one block of LETOR text to dense float32 rows; in a worker process for large files."""
 
 import io
 from collections import Counter
@@ -12,15 +12,15 @@ from scipy.sparse import csr_matrix
 
 from epiclick.data.cache import MatrixWriter
 
-MAX_INDEX = 65_535  # features are kept dense: a larger index is a slip or another kind of data
+MAX_INDEX = 65_535  # features are stored dense: a larger index is a mistake or other data
 MAX_FLOAT = float(np.finfo(np.float32).max)
 SLICE_BYTES = 32 << 20  # dense rows in memory at once
-BAD_LINES = 200  # malformed lines looked for in one block
+BAD_LINES = 200  # malformed lines reported per block
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Whole lines of a file: a range of bytes to be read, or the text itself (of a gz file)."""
+    """Whole lines of a file: a range of bytes to read, or the text itself (of a gz file)."""
 
     path: Path
     start: int = 0
@@ -38,7 +38,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Flaw:
-    """Something wrong at a line (from 0 in its block), in the feature of `index` (-1 for none)."""
+    """A mistake in a line (from 0 in its block), in the feature `index` (-1 for none)."""
 
     line: int
     what: str
@@ -48,19 +48,19 @@ class Flaw:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """What a block of text holds; its feature values are in the file at `part`.
+    """The content of a block of text; its feature values are in the file `part`.
 
     Attributes:
         part: `.npy` file, (rows, largest index + 1) float32; column i is the feature of index i.
-        lines: number of line ends in the text.
-        ended: whether the last line has its line end.
+        lines: number of newlines in the text.
+        ended: whether the last line ends with a newline.
         labels: (rows,) float64.
         queries: (rows,) int64.
-        reach: (rows,) largest index written in each row, -1 for none.
+        reach: (rows,) largest index in each row, -1 for none.
         lowest: smallest index in the block, -1 for none.
         clipped: feature index -> number of values beyond float32's range.
         malformed: lines that are not LETOR text, at most `BAD_LINES`.
-        not_finite: features that hold NaN or infinity, one each.
+        not_finite: one flaw per feature with NaN or infinite values.
     """
 
     part: Path
@@ -83,7 +83,7 @@ def parse_block(piece: Piece, part: Path) -> Block:
         features, labels, queries = _load(text)
     except (ValueError, OverflowError):
         malformed = tuple(islice(_malformed(io.BytesIO(text).readlines(), 0), BAD_LINES))
-        if not malformed:  # no line is to blame, so the parser itself failed
+        if not malformed:  # every line parses, so the parser itself failed
             raise
         return Block(part, lines, ended, malformed=malformed)
     values, indices = features.data, features.indices
@@ -104,11 +104,11 @@ def parse_block(piece: Piece, part: Path) -> Block:
 
 
 def _load(text: bytes) -> tuple[csr_matrix, np.ndarray, np.ndarray]:
-    """Features (column i for index i, float64), labels and queries; ValueError if they are wrong.
+    """Features (column i for index i, float64), labels and queries; ValueError if invalid.
 
-    Parsed as float64, so that values beyond float32's range can be told from infinity.
+    Parsed as float64 to distinguish values beyond float32's range from infinity.
     """
-    from sklearn.datasets import load_svmlight_file  # slow to load; a cached start never needs it
+    from sklearn.datasets import load_svmlight_file  # slow to import; not needed with a cache
 
     features, labels, queries = load_svmlight_file(io.BytesIO(text), zero_based=True, query_id=True)
     if len(queries) != len(labels):
@@ -121,7 +121,7 @@ def _load(text: bytes) -> tuple[csr_matrix, np.ndarray, np.ndarray]:
 
 
 def _malformed(lines: list[bytes], first: int) -> Iterator[Flaw]:
-    """The lines that the parser refuses, found by halving."""
+    """The lines that the parser refuses, found by bisection."""
     try:
         _load(b"".join(lines))
     except (ValueError, OverflowError) as error:
@@ -134,7 +134,7 @@ def _malformed(lines: list[bytes], first: int) -> Iterator[Flaw]:
 
 
 def _why(line: bytes, error: Exception) -> str:
-    """What is wrong with a line, in the words of the format where the parser's own are obscure."""
+    """What is wrong with a line, in terms of the format where the parser's message is obscure."""
     label, *fields = line.split(b"#")[0].split()
     try:
         float(label)
@@ -158,7 +158,7 @@ def _why(line: bytes, error: Exception) -> str:
 
 
 def _not_finite(text: bytes, features: csr_matrix) -> Iterator[Flaw]:
-    """One flaw for every feature that holds NaN or infinity: how often, and the first line."""
+    """One flaw per feature with NaN or infinite values: how many, and the first line."""
     places = np.flatnonzero(~np.isfinite(features.data))
     if not len(places):
         return
@@ -171,5 +171,5 @@ def _not_finite(text: bytes, features: csr_matrix) -> Iterator[Flaw]:
 
 
 def _quote(text: bytes) -> str:
-    """The beginning of some bytes, fit to be printed."""
+    """The beginning of some bytes, for a message."""
     return repr(text[:40])[1:] + ("..." if len(text) > 40 else "")

@@ -1,7 +1,7 @@
-"""How much each entry of counts weighs on its pages, for scores that are means over pages.
+"""Weights of the entries of counts in scores that are means over pages.
 
 A mean within each result page and then over pages gives a display on a page of length L the weight
-1/L. So beside its displays and clicks an entry needs two sums of 1/L: over its displays with a
+1/L. So besides its displays and clicks an entry needs two sums of 1/L: over its displays with a
 click, and over those without.
 """
 
@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 
 from epiclick.data.arrays import locate_rows
-from epiclick.data.counting import bad_rows, count_expression, row_rules
+from epiclick.data.counting import count_expression, row_rules
 from epiclick.data.counts import ClickCounts
 from epiclick.data.engine import engine_errors, stoppable
 from epiclick.data.ids import settle_types
-from epiclick.data.pages import PAGE_IS_MISSING, without_bad_pages
+from epiclick.data.pages import kept_rows
 from epiclick.data.readers import counts_files, open_log
 from epiclick.data.schema import LogColumns, LogOptions
 from epiclick.data.sources import unchanged
@@ -34,8 +34,8 @@ class PageWeights:
 
     Attributes:
         clicked: (entries,) over the displays with a click.
-        unclicked: (entries,) over the others.
-        pages: number of pages; all weights add up to it.
+        unclicked: (entries,) over the displays without one.
+        pages: number of pages, which is the sum of all weights.
     """
 
     clicked: np.ndarray
@@ -44,18 +44,18 @@ class PageWeights:
 
 
 def page_weights(log: Any, options: LogOptions, counts: ClickCounts) -> PageWeights | None:
-    """The weights of the entries of `counts` on the pages of the log they were counted from.
+    """The weights of the entries of `counts` from the pages of the log they were counted from.
 
-    A page is as long as the rows of it that were counted: where `counts` hold only some pairs or
-    parts of the log, the others are no part of their pages.
+    The length of a page is the number of its rows that were counted: where `counts` cover only some
+    pairs or parts of the log, the other rows do not belong to their pages.
 
     Args:
-        log: whatever `read_log` reads.
+        log: anything `read_log` reads.
         options: how it was read.
-        counts: what was read, or some pairs or parts of it.
+        counts: the counts of the log, or of some of its pairs or parts.
 
     Returns:
-        None where the log does not tell pages: it has no page_id, or is counted already.
+        None where pages are unknown: the log has no page_id, or is already counted.
     """
     with unchanged(log):
         return None if counts_files(log) else _weights(log, options, counts)
@@ -65,10 +65,7 @@ def _weights(log: Any, options: LogOptions, counts: ClickCounts) -> PageWeights 
     opened, rows, columns = open_log(log, options)
     if columns.counted or "page_id" not in columns.found:
         return None
-    if options.on_bad == "drop":
-        bad = bad_rows(rows, [PAGE_IS_MISSING, *row_rules(rows, columns, options)])
-        rows = without_bad_pages(rows.filter(~bad), tuple(columns.given))
-
+    rows = kept_rows(rows, columns, options)
     keys = counts.to_table().drop_columns(["displays", "clicks"])
     with stoppable(opened.table), engine_errors(opened.name):
         counted = count_by_length(rows, columns, options).to_pyarrow()
@@ -92,7 +89,7 @@ def _weights(log: Any, options: LogOptions, counts: ClickCounts) -> PageWeights 
 def count_by_length(rows: ir.Table, columns: LogColumns, options: LogOptions) -> ir.Table:
     """The counting expression with the length of the page as one more context.
 
-    Whole numbers come out of the engine, so that the order of its threads changes no sum.
+    The engine returns whole numbers, so that the order of its threads does not affect any sum.
     """
     length = rows.count().over(ibis.window(group_by="page_id"))
     with_length = replace(columns, contexts={**columns.contexts, LENGTH: LENGTH})
@@ -102,7 +99,7 @@ def count_by_length(rows: ir.Table, columns: LogColumns, options: LogOptions) ->
 
 def rows_of(rows: ir.Table, keys: pa.Table, names: Sequence[str]) -> ir.Table:
     """The rows whose values in the named columns are among the given ones."""
-    # as text, since the engine may have types that come back from Arrow as others
+    # compared as text, since types of the engine may change on the way through Arrow
     given = ibis.memtable(keys)
     return rows.semi_join(
         given, [rows[name].cast("string") == given[name].cast("string") for name in names]
@@ -112,14 +109,15 @@ def rows_of(rows: ir.Table, keys: pa.Table, names: Sequence[str]) -> ir.Table:
 def _entries(
     counted: pa.Table, columns: LogColumns, options: LogOptions, keys: pa.Table, *, text: bool
 ) -> np.ndarray:
-    """The entry to which each counted row belongs, -1 if to none."""
+    """The entry that each counted row belongs to, -1 for none."""
     typed = settle_types(counted, columns, options, text=text)
     parts = ["part"] if "part" in typed.column_names else []
     names = ["query_id", "doc_id", *columns.contexts, *parts]
     if names != keys.column_names:
         raise InputError(
-            f"the counts are kept by {', '.join(keys.column_names)}, the log is read by "
-            f"{', '.join(names)}; read it with the options of the counts"
+            f"the counts are by {', '.join(keys.column_names)}, but the log is read by "
+            f"{', '.join(names)}; read it with the options of the counts",
+            code="options-differ",
         )
     return locate_rows(
         {name: typed[name].cast(keys[name].type) for name in names},
@@ -130,14 +128,15 @@ def _entries(
 def check_same(
     counts: ClickCounts, entry: np.ndarray, displays: np.ndarray, clicks: np.ndarray, name: str
 ) -> None:
-    """Refuse a log that does not give the counts: weights and clicks would be of different rows."""
+    """Refuse a log that does not match the counts: weights and clicks would not belong together."""
     size, known = len(counts.pair), entry >= 0
     differs = (np.bincount(entry[known], displays[known], size) != counts.displays) | (
         np.bincount(entry[known], clicks[known], size) != counts.clicks
     )
     if np.any(differs) or not np.all(known):
         raise InputError(
-            f"{name} does not give these counts: {int(differs.sum()):,} of {size:,} entries have "
+            f"{name} does not match these counts: {int(differs.sum()):,} of {size:,} entries have "
             f"other displays or clicks in it, {int(displays[~known].sum()):,} of its displays are "
-            "in no entry. Score the counts of this log, read with the same options."
+            "in no entry. Score the counts of this log, read with the same options.",
+            code="counts-differ-from-log",
         )

@@ -1,4 +1,4 @@
-"""How many clicks pages got: the one fact about whole pages that counts keep."""
+"""Rules for pages, the number of pages, and the distribution of their clicks."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,20 +11,23 @@ import ibis.expr.types as ir
 import numpy as np
 from ibis.expr.operations import Hash
 
-from epiclick.data.counting import RowRule, number
+from epiclick.data.counting import RowRule, bad_rows, number, row_rules
+from epiclick.data.schema import LogColumns, LogOptions
 from epiclick.errors import Problem
 
-MOST = 100
-"""Displays and clicks of a page are counted up to here; a longer page counts as one so long."""
+MAX_LENGTH = 100
+"""Displays and clicks per page are capped at this."""
+
+FIELDS = ("clicks", "displays", "everywhere")
 
 
 @dataclass(frozen=True, eq=False)
 class PageClicks:
-    """Pages by their clicks, of a whole log or of a sample of its pages.
+    """Histograms of clicks and displays per page, of a whole log or a sample of its pages.
 
     Attributes:
-        clicks: (clicks,) pages with 0, 1, 2, ... clicks.
-        displays: (displays,) pages with 0, 1, 2, ... displays.
+        clicks: (clicks,) number of pages with 0, 1, 2, ... clicks.
+        displays: (displays,) number of pages with 0, 1, 2, ... displays.
         everywhere: (displays,) those of them on which everything was clicked.
     """
 
@@ -33,20 +36,20 @@ class PageClicks:
     everywhere: np.ndarray
 
     @property
-    def pages(self) -> int:
-        """Number of pages looked at."""
-        return int(self.clicks.sum())
-
-    @property
     def without_click(self) -> float:
         """Share of pages on which nothing was clicked."""
         return float(self.clicks[0] / self.pages) if self.pages else 0.0
 
+    @property
+    def pages(self) -> int:
+        """Number of pages examined."""
+        return int(self.clicks.sum())
+
     @classmethod
     def from_table(cls, displays: np.ndarray, clicks: np.ndarray, pages: np.ndarray) -> Self:
-        """From rows of displays and clicks of a page, and how many pages had them."""
+        """From (displays, clicks) of a page and the number of pages with each combination."""
         displays, clicks = (
-            np.minimum(values, MOST).astype(np.int64) for values in (displays, clicks)
+            np.minimum(values, MAX_LENGTH).astype(np.int64) for values in (displays, clicks)
         )
         every = np.where(clicks == displays, pages, 0)
         by_clicks, by_displays, everywhere = (
@@ -57,27 +60,20 @@ class PageClicks:
 
     @classmethod
     def sum(cls, several: "Sequence[PageClicks | None]") -> "PageClicks | None":
-        """Those of several logs together; None where one of them is unknown."""
+        """The sum over several logs; None where one of them is unknown."""
         known = [each for each in several if each is not None]
         if not known or len(known) < len(several):
             return None
-        return cls(
-            *(
-                reduce(_added, (getattr(each, name) for each in known))
-                for name in ("clicks", "displays", "everywhere")
-            )
-        )
+        return cls(*(reduce(_added, (getattr(each, name) for each in known)) for name in FIELDS))
 
     def to_dict(self) -> dict[str, list[int]]:
         """A record for JSON."""
-        return {name: getattr(self, name).tolist() for name in ("clicks", "displays", "everywhere")}
+        return {name: getattr(self, name).tolist() for name in FIELDS}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Self:
         """What `to_dict` recorded."""
-        return cls(
-            *(np.array(record[name], np.int64) for name in ("clicks", "displays", "everywhere"))
-        )
+        return cls(*(np.array(record[name], np.int64) for name in FIELDS))
 
 
 def _added(one: np.ndarray, other: np.ndarray) -> np.ndarray:
@@ -86,35 +82,35 @@ def _added(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 PROVABLE_PAGE_LENGTH = 20
-"""Longest page for the quick proof, which compares every two rows at most so far apart."""
-
+"""Longest page for the fast proof, which compares all rows at most this far apart."""
 
 SAMPLED_PAGES = 100_000
-"""About how many pages' clicks are looked at where a log has more."""
+"""Approximate number of pages whose clicks are counted where a log has more."""
 
-
-PAGE_IS_MISSING = RowRule("page_id is missing", lambda log: log.page_id.isnull(), "page_id")
+PAGE_ID_PRESENT = RowRule.present("page_id")
 
 
 @dataclass(frozen=True)
 class PageRule:
-    """Columns that must not repeat on one page, with the words for pages where they do."""
+    """Columns whose values must not repeat on a page, and how to report pages where they do."""
 
     what: str
     columns: tuple[str, ...]
     remedy: str
+    code: str
 
 
 def page_rules(contexts: Sequence[str]) -> list[PageRule]:
     """A page shows each document once and fills each position (in its context) once."""
     remedy = (
-        "Is page_id the id of a session with several pages? Then name the page's own id with "
-        "--column page_id=NAME; were rows logged twice? Then keep one of each."
+        "If page_id identifies a session of several pages, name the column with the id of the page "
+        "with --column page_id=NAME; if rows were logged twice, keep one of each."
     )
-    rules = [PageRule("one document twice on a page", ("doc_id",), remedy)]
+    rules = [PageRule("one document twice on a page", ("doc_id",), remedy, "repeated-document")]
     if "position" in contexts:
         slot = "position" if tuple(contexts) == ("position",) else f"({', '.join(contexts)})"
-        rules.append(PageRule(f"one {slot} twice on a page", tuple(contexts), remedy))
+        what = f"one {slot} twice on a page"
+        rules.append(PageRule(what, tuple(contexts), remedy, "repeated-position"))
     return rules
 
 
@@ -123,14 +119,14 @@ def count_pages(
 ) -> tuple[int, PageClicks] | None:
     """Number of pages and their clicks; None if a page breaks the rules.
 
-    Logs are written page after page, positions ascending. Where the rows come in such an order, one
-    stream over them proves the rules at a fraction of the cost of grouping by page; where they do
-    not, pages are grouped.
+    Logs are usually written page by page, positions ascending. If the rows are in such an order,
+    one pass over them proves the rules at a fraction of the cost of grouping by page; otherwise
+    rows are grouped.
 
     Args:
         log: a canonical log.
         contexts: its context columns.
-        longest: positions from the first to the last, where that is known already.
+        longest: range of positions, first to last, if already known.
     """
     if (proven := _proven_pages(log, contexts, longest)) is not None:
         return proven, clicks_of_pages(log, proven)
@@ -153,18 +149,28 @@ def diagnose_pages(log: ir.Table, contexts: Sequence[str]) -> list[Problem]:
             examples = [
                 f"(page {row['page_id']}): "
                 + ", ".join(
-                    f"{name.removesuffix('_id')} {_said(row[name])}" for name in rule.columns
+                    f"{name.removesuffix('_id')} {_formatted(row[name])}" for name in rule.columns
                 )
                 + f", {row['times']} times"
                 for row in rows
             ]
-            problems.append(Problem(rule.what, total, "page", examples, rule.remedy))
+            problems.append(
+                Problem(rule.what, total, "page", examples, rule.remedy, code=rule.code)
+            )
     return problems
 
 
-def _said(value: object) -> str:
-    """A value as it was in the log: positions are compared as numbers, 1 as 1.0."""
+def _formatted(value: object) -> str:
+    """A value as in the log; positions are compared as numbers, which turns 1 into 1.0."""
     return f"{value:.15g}" if isinstance(value, float) else str(value)
+
+
+def kept_rows(log: ir.Table, columns: LogColumns, options: LogOptions) -> ir.Table:
+    """The rows of a canonical log with pages that are counted: without bad ones to be dropped."""
+    if options.on_bad != "drop":
+        return log
+    bad = bad_rows(log, [PAGE_ID_PRESENT, *row_rules(log, columns, options)])
+    return without_bad_pages(log.filter(~bad), tuple(columns.given))
 
 
 def without_bad_pages(log: ir.Table, contexts: Sequence[str]) -> ir.Table:
@@ -175,7 +181,7 @@ def without_bad_pages(log: ir.Table, contexts: Sequence[str]) -> ir.Table:
 
 
 def clicks_of_pages(log: ir.Table, pages: int) -> PageClicks:
-    """The clicks of the pages of a log, by grouping; of a sample of pages where there are many."""
+    """The clicks of the pages of a log, by grouping; of a sample if there are many pages."""
     log = sampled_pages(log, pages)
     page = log.group_by("page_id").aggregate(
         displays=log.count(), clicks=number(log.click).sum().cast("int64")
@@ -187,11 +193,11 @@ def clicks_of_pages(log: ir.Table, pages: int) -> PageClicks:
 
 
 def sampled_pages(log: ir.Table, pages: int) -> ir.Table:
-    """The rows of about SAMPLED_PAGES pages of a log, or of all where it has few."""
+    """The rows of about SAMPLED_PAGES pages of a log, or of all if it has fewer."""
     one_in, backend = pages // SAMPLED_PAGES, log.get_backend()
     if one_in < 2 or not backend.has_operation(Hash):
         return log
-    # Ibis has DuckDB turn each hash into text and back, which takes three times as long
+    # Ibis makes DuckDB convert each hash to text and back, which takes three times as long
     hashed = _duckdb_hash if backend.name == "duckdb" else ir.Value.hash
     return log.filter(hashed(log.page_id) % one_in == 0)
 
@@ -202,21 +208,21 @@ def _duckdb_hash(value) -> dt.uint64:  # type: ignore[no-untyped-def]
 
 
 def _repeats(log: ir.Table, rule: PageRule) -> ir.Table:
-    """Pages and values that repeat on them."""
+    """Pages and the values that repeat on them."""
     if "position" in rule.columns:
-        log = log.mutate(position=number(log.position))  # "1" and "1.0" are one place
+        log = log.mutate(position=number(log.position))  # "1" and "1.0" are the same position
     grouped = log.group_by(["page_id", *rule.columns]).aggregate(times=log.count())
     return grouped.filter(grouped.times > 1)
 
 
 def _proven_pages(log: ir.Table, contexts: Sequence[str], longest: int | None = None) -> int | None:
-    """Number of pages if one stream over the rows proves that all keep the rules, else None.
+    """Number of pages if one pass over the rows proves that all follow the rules, else None.
 
-    If pages ascend (or, failing that, as many runs of equal page_id are met as there are pages),
-    the rows of a page stand together. If positions ascend within a run, none repeats; and no
-    document does if no two rows of a run within the page's length agree. This is so in whatever
-    order the rows come, so an engine that reorders them cannot make a wrong log pass. DuckDB alone
-    streams windows without sorting; other engines group.
+    If pages ascend (or there are as many runs of equal page_id as pages), the rows of a page are
+    contiguous. If positions ascend within a run, none repeats; and no document does if no two rows
+    of a run within the page's length agree. This holds for any order of the rows, so an engine that
+    reorders them cannot let an invalid log pass. Only DuckDB streams windows without sorting; other
+    engines group.
     """
     backend = log.get_backend()
     if backend.name != "duckdb" or tuple(contexts) != ("position",):

@@ -1,4 +1,4 @@
-"""From any log to counts: open it, find its columns, count, check, tell all that is wrong."""
+"""From any log to counts: open it, find its columns, count, check, report all problems."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -21,13 +21,13 @@ from epiclick.data.counting import (
     with_history,
 )
 from epiclick.data.counts import ClickCounts
-from epiclick.data.counts_metadata import CountsNote
+from epiclick.data.counts_metadata import CountsMetadata
 from epiclick.data.engine import Source, engine_errors, stoppable
 from epiclick.data.features import FeatureTable, read_features
 from epiclick.data.files import damage, find_files, kind_of, paths_in, repeated_files
 from epiclick.data.ids import settle_types, similar_queries, type_problems
 from epiclick.data.pages import (
-    PAGE_IS_MISSING,
+    PAGE_ID_PRESENT,
     PageClicks,
     count_pages,
     diagnose_pages,
@@ -41,17 +41,27 @@ from epiclick.errors import InputError, InputWarning, Problem
 
 FEW_WITHOUT_CLICK = 0.05
 MANY_SINGLE_PAGES = 0.90
+FIXED_BY_COUNTING = (
+    "click_model",
+    "where",
+    "part",
+    "page_parts",
+    "max_clicks_per_page",
+    "drop_busiest",
+    "ids",
+)
+"""Options besides the context that cannot be changed once a log is counted."""
 
 
 @dataclass(frozen=True)
 class LogReport:
-    """What there is to tell about how a log was read.
+    """How a log was read.
 
     Attributes:
         aliases: columns found under another name -> that name.
-        dropped: rows left out because they were bad.
-        capped: counted rows whose clicks were cut to their displays.
-        warnings: why answers from this log may mislead, and the notes on rows dropped or capped.
+        dropped: bad rows that were left out.
+        capped: counted rows whose clicks were capped at their displays.
+        warnings: why results from this log may mislead, and what was dropped or capped.
         robots: pages that look like those of robots, if there are any.
     """
 
@@ -75,15 +85,15 @@ def read_log(
     Args:
         source: a Parquet, CSV or JSON-lines file, a folder or glob of them, a list of these, a
             pandas DataFrame, an Arrow or an Ibis table; one row per display, or counted rows.
-        features: likewise, with `query_id`, `doc_id` and one column per feature.
-        missing_features: what to do about pairs without features.
+        features: any of these, with `query_id`, `doc_id` and one column per feature.
+        missing_features: what to do with pairs without features.
         options: how to read the log; single settings can be given by name instead, such as
             `position_base=0` or `where="day >= '2026-01-01'"` (see `LogOptions`).
-        **settings: fields of `LogOptions`, over those of `options`.
+        **settings: fields of `LogOptions`, which override those of `options`.
     """
     check_choice("missing_features", missing_features, ("error", "drop"))
     counts, report = count_log(source, options_of(options, settings))
-    robots = () if report.robots is None else (report.robots.words,)
+    robots = () if report.robots is None else (report.robots.message,)
     for message in (*report.warnings, *robots):
         warnings.warn(message, InputWarning, stacklevel=2)
     if features is None:
@@ -94,14 +104,14 @@ def read_log(
 
 
 def count_log(source: Any, options: LogOptions) -> tuple[ClickCounts, LogReport]:
-    """Count a log and report how it was read; `read_log` for those who want to print the report."""
+    """Count a log and report how it was read; `read_log` turns the report into warnings."""
     with unchanged(source):
         files = counts_files(source)
         return _add_up(files, options) if files else _count_rows(source, options)
 
 
 def _count_rows(source: Any, options: LogOptions) -> tuple[ClickCounts, LogReport]:
-    """Count a log that is not counted yet."""
+    """Count a log that is not a file of counts."""
     opened, log, columns = open_log(source, options)
     with stoppable(opened.table), engine_errors(opened.name):
         counted, pages, dropped = _count(opened, log, columns, options)
@@ -123,21 +133,21 @@ def _count_rows(source: Any, options: LogOptions) -> tuple[ClickCounts, LogRepor
         capped = pc.sum(counted["capped"]).as_py() if "capped" in counted.column_names else 0
         if capped:
             notes.append(f"{capped:,} rows had more clicks than displays; their clicks were capped")
-        notes += _doubts(counts)
+        notes += _caveats(counts)
         if "user_id" in columns.found and not columns.counted:
             busy = busy_users(log, counts.pages)
-            notes += [] if busy is None else [busy.words]
+            notes += [] if busy is None else [busy.message]
     robots = suspicious_pages(counts)
     return counts, LogReport(columns.aliases, dropped, capped, tuple(notes), robots)
 
 
 def open_log(source: Any, options: LogOptions) -> tuple[Source, ir.Table, LogColumns]:
-    """Open a log and find its columns: the source, its rows by canonical names, where they were."""
+    """Open a log and find its columns: the source, its canonical rows, where the columns were."""
     opened = open_source(source)
     columns = resolve_columns(opened.table.columns, options, opened.name)
     if problems := type_problems(opened, opened.table, columns, options):
         raise InputError.of(opened.name, problems)
-    # before any row is left out: a click on a row that is not counted did happen
+    # before any row is left out: a click on a row that is not counted is still history
     table = with_history(opened.table, columns, options)
     if options.where is not None:
         table = select_where(opened, options.where, table)
@@ -148,7 +158,7 @@ def open_log(source: Any, options: LogOptions) -> tuple[Source, ir.Table, LogCol
 def _count(
     opened: Source, log: ir.Table, columns: LogColumns, options: LogOptions
 ) -> tuple[pa.Table, tuple[int, PageClicks] | None, int]:
-    """Counted rows, pages and their clicks, rows dropped; refuses or drops what breaks rules."""
+    """Counted rows, pages and their clicks, rows dropped; refuses or drops bad rows."""
     rules = row_rules(log, columns, options)
     given = tuple(columns.given)
     paged = "page_id" in columns.found and not columns.counted
@@ -170,7 +180,7 @@ def _count(
     if clean and not unreadable:
         return counted, pages, 0
 
-    every_rule = [PAGE_IS_MISSING, *rules] if paged else rules
+    every_rule = [PAGE_ID_PRESENT, *rules] if paged else rules
     keeping = log.filter(~bad_rows(log, every_rule))
     places = ["page_id", "query_id", "doc_id", *given, "displays"]
     problems = [*unreadable, *diagnose(log, every_rule, places)]
@@ -178,32 +188,37 @@ def _count(
         problems += diagnose_pages(keeping, given)
         keeping = without_bad_pages(keeping, given)
     if not all(problem.droppable for problem in problems):
-        hint = Problem("rows that nobody can count would be lost, so none can be dropped")
-        raise InputError.of(opened.name, [*problems, hint])
+        what = "an unknown number of good rows would be lost, so none can be dropped"
+        raise InputError.of(opened.name, [*problems, Problem(what, code="not-droppable")])
     if options.on_bad == "error":
         raise InputError.of(opened.name, [*problems, _dropping(options)])
     lines = sum(problem.count or 0 for problem in unreadable)
     total = lines + _rows(counted)
     counted, pages, clean = attempt(keeping)
-    assert clean, "dropping the bad rows left bad rows"
+    assert clean, "bad rows are left after dropping"
     dropped = total - _rows(counted)
     if dropped > options.max_bad * total:
-        what = f"{dropped:,} of {total:,} rows ({dropped / total:.2%}) are bad, more than the "
-        limit = Problem(f"{what}{options.max_bad:.2%} that may be dropped", remedy="See --max-bad.")
+        limit = Problem(
+            f"{dropped:,} of {total:,} rows ({dropped / total:.2%}) are bad, more than the "
+            f"{options.max_bad:.2%} that may be dropped",
+            remedy="Fix them, or raise --max-bad (in Python: max_bad).",
+            code="too-many-bad-rows",
+        )
         raise InputError.of(opened.name, [*problems, limit])
     return counted, pages, dropped
 
 
 def _rows(counted: pa.Table) -> int:
-    """Number of the log's rows behind counted ones; where none is told, each display is one."""
+    """Number of the log's rows behind counted ones; without it, each display is a row."""
     column = "rows" if "rows" in counted.column_names else "displays"
     return pc.sum(counted[column]).as_py() or 0
 
 
 def _dropping(options: LogOptions) -> Problem:
-    """The way out for those who would rather go on without the bad rows."""
+    """The hint that bad rows can be dropped."""
     return Problem(
-        f"to go on without the bad rows, up to {options.max_bad:.1%} of all, use --on-bad drop"
+        f"to go on without the bad rows, up to {options.max_bad:.1%} of all, use --on-bad drop",
+        code="bad-rows",
     )
 
 
@@ -213,42 +228,43 @@ def _refuse_empty(counted: pa.Table, name: str, options: LogOptions, dropped: in
         why = "no row meets the condition of where" if options.where else "it has no rows"
         if dropped:
             why = f"all of its {dropped:,} rows are bad"
-        raise InputError(f"{name} shows no display: {why}.")
+        raise InputError(f"{name} has no displays: {why}.", code="no-displays")
     if not pc.sum(counted["clicks"]).as_py():
         raise InputError(
-            f"{name} holds no click in {displays:,} displays, so nothing can be learned from it. "
-            "Is the right column taken for clicks? Decide with --column click=NAME."
+            f"{name} has no click in {displays:,} displays, so nothing can be learned from it. "
+            "Is the right column used for clicks? Choose it with --column click=NAME.",
+            code="no-clicks",
         )
 
 
-def _doubts(counts: ClickCounts) -> list[str]:
+def _caveats(counts: ClickCounts) -> list[str]:
     """What may mislead in a log that breaks no rule."""
-    doubts = []
+    caveats = []
     if len(counts.given[0]) == 1:
-        doubts.append(
+        caveats.append(
             "all displays share one position (context), so position bias cannot be learned"
         )
     pages = counts.page_clicks
     if pages is not None and pages.without_click < FEW_WITHOUT_CLICK:
-        doubts.append(
+        caveats.append(
             f"only {pages.without_click:.1%} of pages are without a click; if pages without clicks "
-            "were not logged, relevance comes out too high"
+            "were not logged, relevance is overestimated"
         )
     if single := _mostly_single_pages(counts):
-        doubts.append(
+        caveats.append(
             f"{single:.1%} of queries were shown on a single page; is query_id the id of the page? "
-            "Clicks add up only over a query that repeats"
+            "Clicks accumulate only for queries that repeat"
         )
-    return [*doubts, *similar_queries(counts.query_id)]
+    return [*caveats, *similar_queries(counts.query_id)]
 
 
 def _mostly_single_pages(counts: ClickCounts) -> float | None:
     """Share of queries with one page, if it is above 90 %; else None.
 
-    A query has one page if no context of its was filled more than once.
+    A query has one page if none of its contexts was filled more than once.
     """
     repeated = np.zeros(counts.num_queries, bool)
-    # a look at a few entries is enough to clear almost every log
+    # a sample of the entries is enough for almost every log
     for step in (64, 1):
         often = np.flatnonzero(counts.displays[::step] > 1) * step
         repeated[counts.query[counts.pair[often]]] = True
@@ -262,68 +278,61 @@ def _mostly_single_pages(counts: ClickCounts) -> float | None:
     return share if share > MANY_SINGLE_PAGES else None
 
 
-def counts_files(source: Any) -> list[tuple[Path, CountsNote]]:
-    """Files of our own making with what they say of themselves; none if any file is another's."""
-    notes, others = [], False
+def counts_files(source: Any) -> list[tuple[Path, CountsMetadata]]:
+    """Files of counts with their metadata; none if the source has any other file."""
+    found, others = [], False
     for file in find_files(paths_in(source)):
         readable = kind_of(file) == "Parquet" and damage(file, "Parquet") is None
-        note = CountsNote.of(file) if readable else None
-        if note is None:
-            others = True  # a damaged file too: whoever opens it as a log reports that
+        metadata = CountsMetadata.of(file) if readable else None
+        if metadata is None:
+            others = True  # or damaged, which is reported when it is opened as a log
         else:
-            notes.append((file, note))
+            found.append((file, metadata))
     if others:
-        for file, note in notes:
-            note.read_rows(file)  # no damage is read as a log
+        for file, metadata in found:
+            metadata.read_rows(file)  # refuse damaged counts before they are read as a log
         return []
-    return notes
+    return found
 
 
 def _add_up(
-    notes: Sequence[tuple[Path, CountsNote]], options: LogOptions
+    found: Sequence[tuple[Path, CountsMetadata]], options: LogOptions
 ) -> tuple[ClickCounts, LogReport]:
-    """Add files of counts up. How rows were read is settled; what else is asked must agree."""
+    """Sum files of counts; options that determine what was counted must match."""
     default = LogOptions()
-    for file, note in notes:
-        asked = {
-            "context": (options.context, note.given),
-            "click_model": (options.click_model, note.options.click_model),
-            "where": (options.where, note.options.where),
-            "part": (options.part, note.options.part),
-            "page_parts": (options.page_parts, note.options.page_parts),
-            "max_clicks_per_page": (options.max_clicks_per_page, note.options.max_clicks_per_page),
-            "drop_busiest": (options.drop_busiest, note.options.drop_busiest),
-            "ids": (options.ids, note.options.ids),
-        }
-        for name, (wanted, counted) in asked.items():
+    for file, metadata in found:
+        used = {name: getattr(metadata.options, name) for name in FIXED_BY_COUNTING}
+        for name, counted in {"context": metadata.given, **used}.items():
+            wanted = getattr(options, name)
             if wanted not in (getattr(default, name), counted):
                 raise InputError(
                     f"{file} was counted with {name} {counted}, so it cannot be read with "
-                    f"{wanted}; count the log itself again"
+                    f"{wanted}; count the log itself again",
+                    code="options-differ",
                 )
-    files = [file for file, _ in notes]
+    files = [file for file, _ in found]
     counts = ClickCounts.concat([ClickCounts.from_parquet(file) for file in files])
-    doubts = (*repeated_files(files), *_doubts(counts))
-    return counts, LogReport({}, 0, 0, doubts, suspicious_pages(counts))
+    warned = (*repeated_files(files), *_caveats(counts))
+    return counts, LogReport({}, 0, 0, warned, suspicious_pages(counts))
 
 
 def check_counts(name: str, given: Any) -> ClickCounts:
-    """The counts; refuses a log that was not read yet."""
+    """The counts; refuses anything else, such as a log that was not counted."""
     if isinstance(given, ClickCounts):
         return given
     raise InputError(
         f"{name} must be counts, not {shown(given)}; count the log first, as in "
-        "read_log('clicks.parquet', features='features.parquet')"
+        "read_log('clicks.parquet', features='features.parquet')",
+        code="not-counts",
     )
 
 
 def counts_of(given: Any, *, click_model: str = "pbm", name: str = "counts") -> ClickCounts:
-    """The counts, or those of a log of any kind that `read_log` takes, by its default options."""
+    """The counts, or those of anything that `read_log` reads, with its default options."""
     if isinstance(given, ClickCounts):
         return given
     if given is None or isinstance(given, FeatureTable):
         return check_counts(name, given)
-
     try:
         return read_log(given, click_model=click_model)
     except InputError as error:

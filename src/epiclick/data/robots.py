@@ -1,17 +1,17 @@
-r"""Robots in a log: pages with too many clicks, users unlike the others, rows left out on request.
+r"""Robots in a log: pages with too many clicks, unusual users, and filters to leave them out.
 
 Given how attractive its slots are, a page's number of clicks C is a sum of independent clicks.
-People differ in how eagerly they click, so the clicks of a page get a factor u of their own,
+People differ in how eagerly they click, so each page has its own factor u,
 
 .. math:: P(C = c) = \sum_u w_u \sum_g \pi_g P\Big(\sum_k B_k = c\Big),
           \quad B_k \sim \mathrm{Bernoulli}\big(1 - (1 - p_{gk})^u\big), \quad
           w \sim \mathrm{LogNormal}(m, s)
 
 with p_gk the probability of a click at slot k of the pages of group g (a query, on a device). m and
-s are fitted to the pages with at most c clicks alone, so that robots beyond c cannot explain
-themselves away; what the fit expects beyond c is compared with what is there. Some people go on
-clicking, too: so pages beyond c must also be many more than a geometric tail, continued from the
-pages with c - 1 and c clicks, would give.
+s are fitted only to the pages with at most c clicks, so that robots beyond c do not affect the fit;
+the number of pages expected beyond c is compared with the observed number. Since some people click
+on and on, pages beyond c must also greatly outnumber a geometric tail extrapolated from the pages
+with c - 1 and c clicks.
 """
 
 import math
@@ -23,25 +23,25 @@ import numpy as np
 
 from epiclick.data.counting import number
 from epiclick.data.counts import ClickCounts
-from epiclick.data.pages import MOST, PageClicks, sampled_pages
+from epiclick.data.pages import MAX_LENGTH, PageClicks, sampled_pages
 from epiclick.data.schema import LogOptions
 
-LEAST_SHARE = 0.005
-"""Share of all pages from which on an excess is worth a warning."""
+MIN_SHARE = 0.005
+"""Smallest share of all pages for which an excess is reported."""
 
-LEAST_RATIO = 3.0
-"""Observed pages for one expected."""
+MIN_RATIO = 3.0
+"""Smallest ratio of observed to expected pages."""
 
-LEAST_ERRORS = 5.0
-"""Standard errors of the excess."""
+MIN_ERRORS = 5.0
+"""Smallest excess in standard errors."""
 
-MOST_LOST = 0.05
+MAX_LOST = 0.05
 """Largest share of people's pages among those left out; of all pages, a tenth of this."""
 
-SHORTEST = 3
-"""Displays of a page from which on it says something that all of them were clicked."""
+MIN_LENGTH = 3
+"""Shortest page for which clicks on all of its results are informative."""
 
-LOOKED_AT = 2_000  # queries that stand for all
+MAX_QUERIES = 2_000  # of a longer log, a sample of queries is used
 GROUPS = 64  # of queries with similar click rates
 FACTORS = np.exp(np.linspace(-4.0, 3.5, 41))  # u
 SPREADS = (0.1, 1.5)  # of log u
@@ -52,10 +52,10 @@ class Suspicion:
     """Pages that look like those of robots.
 
     Attributes:
-        pages: how many were looked at.
-        max_clicks_per_page: clicks that a page may have to be kept.
-        beyond: pages with more.
-        expected: pages with more that people make.
+        pages: number of pages examined.
+        max_clicks_per_page: suggested limit on the clicks of a page.
+        beyond: pages above the limit.
+        expected: pages of people that are expected above the limit.
         everywhere: whether they were found as pages on which everything was clicked.
     """
 
@@ -66,8 +66,8 @@ class Suspicion:
     everywhere: bool
 
     @property
-    def words(self) -> str:
-        """What was found, and what to do about it."""
+    def message(self) -> str:
+        """What was found, and the remedy."""
         most = self.max_clicks_per_page
         found = f"{self.beyond / self.pages:.1%} of pages have {most + 1} or more clicks"
         if self.everywhere:
@@ -81,11 +81,11 @@ class Suspicion:
 
 
 def suspicious_pages(counts: ClickCounts, bias: np.ndarray | None = None) -> Suspicion | None:
-    """Pages with many more clicks than people make; None if there are none, or pages are unknown.
+    """Pages with far more clicks than people make; None if there are none or pages are unknown.
 
     Args:
         counts: a log.
-        bias: (contexts,) how much each context is looked at; without a model, its click rate.
+        bias: (contexts,) examination probability of each context; default its click rate.
     """
     pages = counts.page_clicks
     if pages is None or not pages.pages:
@@ -94,9 +94,9 @@ def suspicious_pages(counts: ClickCounts, bias: np.ndarray | None = None) -> Sus
     places = int(_places(counts)[1].max()) + 1
     observed = np.pad(pages.clicks.astype(np.float64), (0, max(places + 1 - len(pages.clicks), 0)))
     beyond = observed.sum() - np.cumsum(observed)
-    everywhere = pages.everywhere[SHORTEST:].sum() >= LEAST_SHARE * pages.pages
+    everywhere = pages.everywhere[MIN_LENGTH:].sum() >= MIN_SHARE * pages.pages
     if not _is_excess(beyond, _geometric(observed), pages.pages).any() and not everywhere:
-        return None  # as for nearly all logs, before anything is fitted
+        return None  # true of nearly all logs, so nothing is fitted
     expected = Expected.of(*slot_rates(counts, bias))
     observed = observed[: places + 1]
     return _beyond(observed, expected) or _everywhere(pages, observed, expected)
@@ -104,7 +104,7 @@ def suspicious_pages(counts: ClickCounts, bias: np.ndarray | None = None) -> Sus
 
 @dataclass(frozen=True, eq=False)
 class Expected:
-    """Clicks of pages as people with a factor u make them.
+    """Expected clicks on pages of people with a factor u.
 
     Attributes:
         clicks: (factors, clicks) probability of 0, 1, ... clicks on a page.
@@ -116,7 +116,7 @@ class Expected:
 
     @classmethod
     def of(cls, rates: np.ndarray, weight: np.ndarray) -> "Expected":
-        """From (groups, slots) click rates, and (groups,) the number of pages of each."""
+        """From (groups, slots) click rates and (groups,) numbers of pages."""
         order = np.argsort(rates.sum(axis=1), kind="stable")
         share = np.cumsum(weight[order]) / weight.sum()
         bins = np.minimum((share * GROUPS).astype(int), GROUPS - 1)
@@ -139,8 +139,8 @@ class Expected:
         return cls(*(np.einsum("b,buc->uc", share, table) for table in (clicks, everywhere)))
 
     def fitted(self, observed: np.ndarray, most: int) -> np.ndarray:
-        """(factors,) weights of u, fitted to the pages with at most so many clicks."""
-        from scipy.optimize import minimize  # slow to load, and hardly ever needed
+        """(factors,) weights of u, fitted to the pages with at most `most` clicks."""
+        from scipy.optimize import minimize  # slow to import, and rarely needed
 
         seen, allowed = observed[: most + 1], self.clicks[:, : most + 1]
 
@@ -158,13 +158,13 @@ class Expected:
 
 
 def slot_rates(counts: ClickCounts, bias: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """(groups, slots) probability of a click at the slots of a query's pages, (groups,) its pages.
+    """(groups, slots) click probability at the slots of a query's pages, (groups,) its pages.
 
-    A pair's relevance is its clicks for those expected at its contexts, shrunk to the mean as far
-    as pairs are alike (the moments of a Gamma); of long logs, some queries stand for all.
+    A pair's relevance is the ratio of its clicks to those expected in its contexts, shrunk towards
+    the mean by the method of moments for a Gamma; long logs are represented by a sample of queries.
     """
     counts, bias = _by_given(counts, bias)
-    step = -(-counts.num_queries // LOOKED_AT)
+    step = -(-counts.num_queries // MAX_QUERIES)
     if step > 1:
         counts = counts.subset(counts.query % step == 0)
     table = counts.by_context()
@@ -194,7 +194,7 @@ def slot_rates(counts: ClickCounts, bias: np.ndarray | None) -> tuple[np.ndarray
 def _by_given(
     counts: ClickCounts, bias: np.ndarray | None
 ) -> tuple[ClickCounts, np.ndarray | None]:
-    """Counts, and the bias if there is one, by given contexts: history says nothing of a slot."""
+    """Counts, and the bias if given, by given contexts: slots do not depend on history."""
     if counts.history and bias is not None:
         given, index = counts.given
         shown = np.bincount(counts.context, counts.displays, len(counts.contexts))
@@ -204,7 +204,7 @@ def _by_given(
 
 
 def _places(counts: ClickCounts) -> tuple[np.ndarray, np.ndarray]:
-    """(contexts,) the kind of page a context is of, such as a device's, and its place on it."""
+    """(contexts,) the kind of page of each context, such as its device, and its slot on it."""
     contexts = counts.contexts
     names = contexts.column_names
     if "position" not in names:
@@ -218,20 +218,20 @@ def _places(counts: ClickCounts) -> tuple[np.ndarray, np.ndarray]:
     kind = np.zeros(len(contexts), int)
     if codes:
         kind = np.unique(np.stack(codes), axis=1, return_inverse=True)[1]
-    return kind, np.minimum(place, MOST - 1)
+    return kind, np.minimum(place, MAX_LENGTH - 1)
 
 
 def _beyond(observed: np.ndarray, expected: Expected) -> Suspicion | None:
-    """Pages with more clicks than a number that nearly all people keep to."""
+    """Pages with more clicks than a limit that nearly all people stay below."""
     pages = observed.sum()
     beyond = pages - np.cumsum(observed)
-    # where fewer are left than are worth a warning, nothing needs to be fitted
-    cuts = np.flatnonzero(beyond[:-1] >= LEAST_SHARE * pages)[1:]
+    # where too few pages are left for a warning, nothing needs to be fitted
+    cuts = np.flatnonzero(beyond[:-1] >= MIN_SHARE * pages)[1:]
     people = np.array([_people_beyond(observed, expected, int(cut)) for cut in cuts])
     found = beyond[cuts]
     if not _is_excess(found, np.maximum(people, _geometric(observed)[cuts]), pages).any():
         return None
-    few = (people <= MOST_LOST * (found - people)) & (people <= MOST_LOST / 10 * pages)
+    few = (people <= MAX_LOST * (found - people)) & (people <= MAX_LOST / 10 * pages)
     if not few.any():
         return None
     first = int(np.argmax(few))
@@ -239,38 +239,38 @@ def _beyond(observed: np.ndarray, expected: Expected) -> Suspicion | None:
 
 
 def _people_beyond(observed: np.ndarray, expected: Expected, most: int) -> float:
-    """Pages with more clicks than `most` that those with fewer let expect."""
+    """Pages with more clicks than `most` that are expected given the pages with fewer."""
     clicks = expected.fitted(observed, most) @ expected.clicks
     return float(observed[: most + 1].sum() * clicks[most + 1 :].sum() / clicks[: most + 1].sum())
 
 
 def _everywhere(pages: PageClicks, observed: np.ndarray, expected: Expected) -> Suspicion | None:
-    """Pages on which everything was clicked, where pages are too short to stand out by clicks."""
+    """Pages on which everything was clicked; short pages do not stand out by their clicks."""
     total = observed.sum()
     weights = expected.fitted(observed, len(observed) - 1)
     chance = (weights @ expected.everywhere)[: len(pages.displays)]
     lengths = np.arange(len(chance))
-    long = lengths >= SHORTEST
+    long = lengths >= MIN_LENGTH
     people = np.where(long, pages.displays[: len(chance)] * chance, 0.0)
     found = np.where(long, pages.everywhere[: len(chance)], 0)
     if not _is_excess(found.sum(), people.sum(), total):
         return None
-    shortest = int(lengths[found > LEAST_RATIO * people][0])
+    shortest = int(lengths[found > MIN_RATIO * people][0])
     return Suspicion(int(total), shortest - 1, int(found.sum()), float(people.sum()), True)
 
 
 def _is_excess(found: np.ndarray, expected: np.ndarray, pages: float) -> np.ndarray:
-    """Whether many more pages were found than expected, and more than chance explains."""
+    """Whether far more pages were found than expected, and more than chance explains."""
     excess = found - expected
     return (
-        (excess >= LEAST_SHARE * pages)
-        & (found >= LEAST_RATIO * expected)
-        & (excess >= LEAST_ERRORS * np.sqrt(expected + 1))
+        (excess >= MIN_SHARE * pages)
+        & (found >= MIN_RATIO * expected)
+        & (excess >= MIN_ERRORS * np.sqrt(expected + 1))
     )
 
 
 def _geometric(observed: np.ndarray) -> np.ndarray:
-    """(clicks,) pages beyond each number of clicks if they went on falling as they did last."""
+    """(clicks,) pages beyond each number of clicks, extrapolated by the last ratio."""
     before = np.r_[observed[:1], observed[:-1]]
     ratio = np.minimum(observed / np.maximum(before, 1), 0.95)
     return np.where(np.arange(len(observed)) < 2, np.inf, observed * ratio / (1 - ratio))
@@ -282,31 +282,32 @@ def _weights(middle: float, log_spread: float) -> np.ndarray:
     return density / density.sum()
 
 
-LEAST_USER_SHARE = 0.01
-"""Share of all displays from which on users are worth a warning."""
+MIN_USER_SHARE = 0.01
+"""Smallest share of all displays for which users are reported."""
 
-BUSY = 5.0
-"""Displays of a suspected user for one of the average user's."""
+MIN_BUSY_RATIO = 5.0
+"""Smallest ratio of a suspected user's displays to the average user's."""
 
-UNLIKE = 2.0
-"""Factor by which their click rate is above or below that of the others."""
+MIN_RATE_FACTOR = 2.0
+"""Smallest factor by which their click rate is above or below that of the others."""
 
-LEAST_USER_ERRORS = 8.0
-"""Standard errors, as if clicks were independent: those of one person are not."""
+MIN_USER_ERRORS = 8.0
+"""Smallest difference in standard errors; these assume independent clicks, which clicks of one
+person are not."""
 
-MOST_USERS = 0.05
+MAX_USERS = 0.05
 """Largest share of users that may be suspected."""
 
 
 @dataclass(frozen=True)
 class BusyUsers:
-    """Users who are busier than others and click unlike them.
+    """Users who are far busier than others and have an unusual click rate.
 
     Attributes:
-        users: how many they are.
-        of_users: how many users the log has.
+        users: number of such users.
+        of_users: number of users in the log.
         share: their share of the displays.
-        ratio: their click rate for that of the others.
+        ratio: their click rate relative to that of the others.
     """
 
     users: int
@@ -315,8 +316,8 @@ class BusyUsers:
     ratio: float
 
     @property
-    def words(self) -> str:
-        """What was found, and what to do about it."""
+    def message(self) -> str:
+        """What was found, and the remedy."""
         share = _rounded_up(self.users / self.of_users)
         rate = f"{self.ratio:.1f}" if self.ratio >= 0.1 else f"{self.ratio:.2f}"
         return (
@@ -328,7 +329,7 @@ class BusyUsers:
 
 
 def busy_users(log: ir.Table, pages: int | None) -> BusyUsers | None:
-    """Look at the users of a canonical log, on a sample of its pages where there are many."""
+    """Busy users of a canonical log, from a sample of its pages if there are many."""
     whole = log
     if pages is not None:
         log = sampled_pages(log, pages)
@@ -338,14 +339,14 @@ def busy_users(log: ir.Table, pages: int | None) -> BusyUsers | None:
     )
     table = users.order_by([ibis.desc("displays"), "user_id"]).to_pyarrow()
     found = find_busy(*(table[name].to_numpy() for name in ("displays", "clicks")))
-    # a sample of pages has all busy users, but not all others
+    # a sample of pages contains all busy users, but not all others
     return found and replace(found, of_users=whole.user_id.nunique().to_pyarrow().as_py())
 
 
 def find_busy(displays: np.ndarray, clicks: np.ndarray) -> BusyUsers | None:
-    """The busiest users, if they click unlike the others; users (users,) come busiest first."""
-    most = min(math.ceil(MOST_USERS * len(displays)), len(displays) - 1)
-    busy = int(np.sum(displays[:most] >= BUSY * displays.mean())) if most > 0 else 0
+    """The busiest users, if their click rate is unusual; (users,) inputs, busiest first."""
+    most = min(math.ceil(MAX_USERS * len(displays)), len(displays) - 1)
+    busy = int(np.sum(displays[:most] >= MIN_BUSY_RATIO * displays.mean())) if most > 0 else 0
     if not busy:
         return None
     shown, clicked = np.cumsum(displays[:busy]), np.cumsum(clicks[:busy])
@@ -354,9 +355,9 @@ def find_busy(displays: np.ndarray, clicks: np.ndarray) -> BusyUsers | None:
         ratio = clicked / shown / rest
     errors = np.abs(clicked - shown * rest) / np.sqrt(shown * rest + 1)
     found = (
-        (shown >= LEAST_USER_SHARE * displays.sum())
-        & ((ratio >= UNLIKE) | (ratio <= 1 / UNLIKE))
-        & (errors >= LEAST_USER_ERRORS)
+        (shown >= MIN_USER_SHARE * displays.sum())
+        & ((ratio >= MIN_RATE_FACTOR) | (ratio <= 1 / MIN_RATE_FACTOR))
+        & (errors >= MIN_USER_ERRORS)
     )
     if not found.any():
         return None
@@ -365,7 +366,7 @@ def find_busy(displays: np.ndarray, clicks: np.ndarray) -> BusyUsers | None:
 
 
 def _rounded_up(share: float) -> float:
-    """A share to two digits, never below it."""
+    """A share rounded up to two significant digits."""
     scale = 10.0 ** (1 - math.floor(math.log10(share)))
     return math.ceil(share * scale - 1e-9) / scale
 
@@ -380,7 +381,7 @@ def without_robots(log: ir.Table, options: LogOptions) -> ir.Table:
 
 
 def left_out(whole: ir.Table, options: LogOptions) -> list[str]:
-    """How much the options take away from a canonical log, in words."""
+    """Messages on how much the options leave out of a canonical log."""
     found = []
     if options.drop_busiest:
         kept = _without_busiest(whole, options.drop_busiest)
@@ -396,12 +397,12 @@ def left_out(whole: ir.Table, options: LogOptions) -> list[str]:
 
 
 def _without_busiest(log: ir.Table, share: float) -> ir.Table:
-    """Rows without a user stay: nobody knows whose they are."""
+    """Rows without a user are kept."""
     rows = log.filter(log.user_id.notnull())
     users = rows.group_by("user_id").aggregate(displays=rows.count())
     rank = ibis.row_number().over(order_by=[ibis.desc("displays"), "user_id"])
     users = users.mutate(rank=rank, users=users.count())
-    # a share such as 3/1000 must not become 4 of 1,000 by rounding
+    # rounding must not turn a share such as 3/1000 into 4 of 1,000
     return log.anti_join(users.filter(users.rank < (users.users * share - 1e-9).ceil()), "user_id")
 
 
@@ -411,7 +412,7 @@ def _without_clicked_pages(log: ir.Table, most: int) -> ir.Table:
 
 
 def _fewer(whole: ir.Table, kept: ir.Table, column: str | None) -> int:
-    """How many rows, or values of a column, are gone."""
+    """How many rows, or distinct values of a column, were removed."""
     before, after = (
         (log.count() if column is None else log[column].nunique()).to_pyarrow().as_py()
         for log in (whole, kept)

@@ -1,4 +1,4 @@
-"""The log's columns: what each means, under which names it may come, how a log is to be read."""
+"""The columns of a log: their meaning, the names they may have, and the options for reading."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -19,7 +19,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "part": ("part",),
     "user_id": ("user_id", "user", "client_id", "visitor_id"),
 }
-"""Names under which each column is recognised, in any mixture of upper and lower case."""
+"""Names under which each column is recognised, ignoring case."""
 
 REQUIRED = ("query_id", "doc_id")
 OPTIONAL = ("page_id", "part", "user_id")
@@ -29,22 +29,24 @@ OPTIONAL = ("page_id", "part", "user_id")
 class LogOptions:
     """How a log is read; saved with a model so that later logs are read the same way.
 
-    Later logs take over all but `where`, `part` and `page_parts` (`for_another_log`).
+    Later logs reuse all but `where`, `part` and `page_parts` (`for_another_log`).
 
     Attributes:
-        columns: canonical name -> the log's own name, where the aliases do not settle it.
-        context: what decides whether an item is looked at; the position, or several columns.
+        columns: canonical name -> the log's own name, where the aliases do not decide.
+        context: what determines whether an item is examined: the position, or several columns.
         click_model: name of the click model that the counts are for; some also count by what
             happened above a display on its page (`ClickModel.history`).
         position_base: the number of the first position in the log, 1 or 0.
         clip_clicks: cap counted clicks at the displays instead of refusing the row.
         where: an SQL condition; only rows that meet it are counted.
-        part: column to keep counts apart by, such as a day (timestamps are cut to the day).
-        page_parts: keep counts apart in this many folds by a hash of `page_id`.
-        ids: `auto` keeps ids as they come (text files: integers where all are); or force a type.
+        part: column by which counts are kept separate, such as a day (timestamps are truncated to
+            days).
+        page_parts: keep counts separate in this many folds by a hash of `page_id`.
+        ids: `auto` keeps the type of the log (text files: integers if all ids are); or force a
+            type.
         on_bad: refuse a log with bad rows, or drop them.
         max_bad: largest share of rows that may be dropped.
-        max_clicks_per_page: leave out pages with more clicks, as robots make them.
+        max_clicks_per_page: leave out pages with more clicks, such as those of robots.
         drop_busiest: leave out the users with the most displays, this share of all users.
     """
 
@@ -63,61 +65,36 @@ class LogOptions:
     drop_busiest: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse settings that contradict each other, all at once."""
-        if mistyped := _mistyped(self):
-            raise InputError("options for reading the log: " + "; ".join(mistyped))
-        wrong = []
-        if unknown := [name for name in self.columns if name not in ALIASES]:
-            hints = ", ".join(f"'{name}'{did_you_mean(name, ALIASES)}" for name in unknown)
-            wrong.append(f"columns: {hints} is not one of {', '.join(ALIASES)}")
-        if not self.context or len(set(self.context)) != len(self.context):
-            wrong.append("context: name at least one column, each once")
-        if clash := set(self.context) & (set(ALIASES) - {"position", "user_id"}):
-            wrong.append(f"context: {', '.join(sorted(clash))} cannot be a context")
-        wrong += _model_problems(self)
-        if self.position_base not in (0, 1):
-            wrong.append(f"position_base: must be 0 or 1, not {self.position_base}")
+        """Refuse invalid and contradictory settings, all in one error."""
+        problems = [*_value_problems(self)]
+        if not {problem.code for problem in problems} & UNNAMED:
+            problems += [*_name_problems(self), *_model_problems(self)]
         if self.part is not None and self.page_parts is not None:
-            wrong.append("part and page_parts: choose one of them")
-        if self.page_parts is not None and not 2 <= self.page_parts <= 4096:
-            wrong.append(f"page_parts: must be from 2 to 4096, not {self.page_parts}")
-        if self.ids not in ("auto", "string", "integer"):
-            wrong.append(f"ids: must be auto, string or integer, not '{self.ids}'")
-        if self.on_bad not in ("error", "drop"):
-            wrong.append(f"on_bad: must be error or drop, not '{self.on_bad}'")
-        if not 0 <= self.max_bad <= 1:
-            wrong.append(f"max_bad: must be a share from 0 to 1, not {self.max_bad}")
-        if self.max_clicks_per_page is not None and self.max_clicks_per_page < 1:
-            wrong.append(f"max_clicks_per_page: must be 1 or more, not {self.max_clicks_per_page}")
-        if not 0 <= self.drop_busiest < 1:
-            wrong.append(
-                f"drop_busiest: must be a share from 0 to below 1, not {self.drop_busiest}"
-            )
-        if wrong:
-            raise InputError(
-                "options for reading the log:\n" + "\n".join(f"  - {w}" for w in wrong)
-            )
+            what = "part and page_parts: choose one of them"
+            problems.append(Problem(what, code="part-and-page-parts"))
+        if problems:
+            raise InputError.of("options for reading the log", problems)
 
     def for_another_log(self) -> "LogOptions":
-        """How to read another log: what selects or divides the rows of this one is left out.
+        """The options for another log, without those that select or divide the rows of this one.
 
         A model keeps the options of its own log. Columns, contexts, types and rules for bad rows
-        hold for later logs as well; a condition such as `day <= 7` does not.
+        apply to later logs as well; a condition such as `day <= 7` does not.
         """
         return replace(self, where=None, part=None, page_parts=None)
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON-able record, read back by `from_dict`."""
+        """A JSON-serialisable record, read back by `from_dict`."""
         return {**asdict(self), "columns": dict(self.columns), "context": list(self.context)}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "LogOptions":
-        """The options written by `to_dict`."""
+        """The options recorded by `to_dict`."""
         return cls(**{**record, "context": tuple(record["context"])})
 
 
 def either(conditions: Sequence[str | None]) -> str | None:
-    """The condition of rows that meet one of these or another; None, for all rows, meets any.
+    """The disjunction of SQL conditions; None stands for all rows.
 
     >>> either(["day = 1", "day = 2", "day = 1"])
     '(day = 1\\n) OR (day = 2\\n)'
@@ -125,78 +102,114 @@ def either(conditions: Sequence[str | None]) -> str | None:
     distinct = list(dict.fromkeys(conditions))
     if len(distinct) == 1 or None in distinct:
         return distinct[0] if len(distinct) == 1 else None
-    # a comment in a condition ends with its line
+    # the newline ends a comment at the end of a condition
     return " OR ".join(f"({each}\n)" for each in distinct)
 
 
 def options_of(options: LogOptions | None, settings: Mapping[str, Any]) -> LogOptions:
-    """Options with single settings over them, by the names of its fields."""
+    """Options overridden by single settings, which are named after its fields."""
     if not isinstance(options, LogOptions | None):
         raise InputError(
             f"options must be LogOptions(...), not {shown(options)}; single settings are given by "
-            "name, as in read_log(source, position_base=0)"
+            "name, as in read_log(source, position_base=0)",
+            code="invalid-type",
         )
     known = list(LogOptions.__dataclass_fields__)
     if unknown := [name for name in settings if name not in known]:
         hints = ", ".join(f"'{name}'{did_you_mean(name, known)}" for name in unknown)
-        raise InputError(f"read_log has no setting {hints}; it has {', '.join(known)}")
+        raise InputError(
+            f"read_log has no setting {hints}; it has {', '.join(known)}", code="unknown-setting"
+        )
     return replace(options or LogOptions(), **settings)
 
 
-def _model_problems(options: LogOptions) -> list[str]:
-    """What is wrong with the click model, or with contexts that it cannot use."""
-    if options.click_model not in CLICK_MODELS:
-        return [
-            f"click_model: must be one of {', '.join(CLICK_MODELS)}, not '{options.click_model}'"
-            f"{did_you_mean(options.click_model, CLICK_MODELS)}"
-        ]
-    model = click_model(options.click_model)
-    if not model.history:
-        return []
-    if twice := [name for name in options.context if name in model.history]:
-        return [f"context: the {model.title} computes {', '.join(twice)} itself; leave it out"]
-    if "position" not in options.context:
-        return [f"context: the {model.title} needs the position among the contexts"]
-    return []
+UNNAMED = {"invalid-columns", "invalid-context", "invalid-click-model"}
+"""Codes of settings that should be names and are not, so that the names cannot be checked."""
 
 
-def _mistyped(options: LogOptions) -> list[str]:
-    """What is of another kind than it must be."""
+def _value_problems(options: LogOptions) -> Iterator[Problem]:
+    """Settings whose value has the wrong type or is out of range."""
     text = (str, type(None))
+    o = options
     rules = {
         "columns": (
-            isinstance(options.columns, Mapping)
-            and all(isinstance(own, str) for own in options.columns.values()),
+            isinstance(o.columns, Mapping)
+            and all(isinstance(own, str) for own in o.columns.values()),
             "a mapping of names, as in {'position': 'slot'}",
         ),
         "context": (
-            isinstance(options.context, tuple | list)
-            and all(isinstance(name, str) for name in options.context),
+            isinstance(o.context, tuple | list)
+            and all(isinstance(name, str) for name in o.context),
             "several names, as in ('position',)",
         ),
-        "click_model": (isinstance(options.click_model, str), "a name, as in 'pbm'"),
-        "position_base": (is_whole(options.position_base), "0 or 1"),
-        "clip_clicks": (is_switch(options.clip_clicks), "True or False"),
-        "where": (isinstance(options.where, text), "an SQL condition in text"),
-        "part": (isinstance(options.part, text), "the name of a column"),
+        "click_model": (isinstance(o.click_model, str), "a name, as in 'pbm'"),
+        "position_base": (is_whole(o.position_base) and o.position_base in (0, 1), "0 or 1"),
+        "clip_clicks": (is_switch(o.clip_clicks), "True or False"),
+        "where": (isinstance(o.where, text), "an SQL condition as text"),
+        "part": (isinstance(o.part, text), "the name of a column"),
         "page_parts": (
-            options.page_parts is None or is_whole(options.page_parts),
+            o.page_parts is None or (is_whole(o.page_parts) and 2 <= o.page_parts <= 4096),
             "a whole number from 2 to 4096",
         ),
-        "ids": (isinstance(options.ids, str), "auto, string or integer"),
-        "on_bad": (isinstance(options.on_bad, str), "error or drop"),
-        "max_bad": (is_number(options.max_bad), "a share from 0 to 1"),
-        "max_clicks_per_page": (
-            options.max_clicks_per_page is None or is_whole(options.max_clicks_per_page),
-            "a whole number above 0",
+        "ids": (
+            isinstance(o.ids, str) and o.ids in ("auto", "string", "integer"),
+            "auto, string or integer",
         ),
-        "drop_busiest": (is_number(options.drop_busiest), "a share from 0 to below 1"),
+        "on_bad": (isinstance(o.on_bad, str) and o.on_bad in ("error", "drop"), "error or drop"),
+        "max_bad": (is_number(o.max_bad) and 0 <= o.max_bad <= 1, "a share from 0 to 1"),
+        "max_clicks_per_page": (
+            o.max_clicks_per_page is None
+            or (is_whole(o.max_clicks_per_page) and o.max_clicks_per_page >= 1),
+            "a whole number of 1 or more",
+        ),
+        "drop_busiest": (
+            is_number(o.drop_busiest) and 0 <= o.drop_busiest < 1,
+            "a share from 0 to below 1",
+        ),
     }
-    return [
-        f"{name} must be {rule}, not {shown(getattr(options, name))}"
-        for name, (good, rule) in rules.items()
-        if not good
-    ]
+    for name, (valid, rule) in rules.items():
+        if not valid:
+            yield Problem(
+                f"{name}: must be {rule}, not {shown(getattr(options, name))}",
+                code=f"invalid-{name.replace('_', '-')}",
+            )
+
+
+def _name_problems(options: LogOptions) -> Iterator[Problem]:
+    """Unknown, repeated and reserved columns."""
+    if unknown := [name for name in options.columns if name not in ALIASES]:
+        hints = ", ".join(f"'{name}'{did_you_mean(name, ALIASES)}" for name in unknown)
+        yield Problem(
+            f"columns: {hints} is not one of {', '.join(ALIASES)}", code="unknown-canonical-column"
+        )
+    if not options.context or len(set(options.context)) != len(options.context):
+        yield Problem("context: name at least one column, each once", code="invalid-context")
+    if clash := set(options.context) & (set(ALIASES) - {"position", "user_id"}):
+        yield Problem(
+            f"context: {', '.join(sorted(clash))} cannot be a context", code="reserved-column"
+        )
+
+
+def _model_problems(options: LogOptions) -> Iterator[Problem]:
+    """An unknown click model, or contexts that it cannot use."""
+    if options.click_model not in CLICK_MODELS:
+        yield Problem(
+            f"click_model: must be one of {', '.join(CLICK_MODELS)}, not '{options.click_model}'"
+            f"{did_you_mean(options.click_model, CLICK_MODELS)}",
+            code="unknown-click-model",
+        )
+        return
+    model = click_model(options.click_model)
+    if twice := [name for name in options.context if name in model.history]:
+        yield Problem(
+            f"context: the {model.title} computes {', '.join(twice)} itself; leave it out",
+            code="reserved-column",
+        )
+    elif model.history and "position" not in options.context:
+        yield Problem(
+            f"context: the {model.title} needs the position among the contexts",
+            code="position-not-in-context",
+        )
 
 
 @dataclass(frozen=True)
@@ -207,7 +220,7 @@ class LogColumns:
         found: canonical name -> the log's own name.
         contexts: context column (`position` or a column of the log) -> the log's own name; given
             ones, then those of the history.
-        counted: rows hold displays and clicks, not one display each.
+        counted: rows contain numbers of displays and clicks, not one display each.
         history: contexts that the click model computes from the clicks above a display.
     """
 
@@ -218,12 +231,12 @@ class LogColumns:
 
     @property
     def given(self) -> dict[str, str]:
-        """The contexts that are fixed when a page is made; all that rules may be about."""
+        """The contexts that are known before a page is shown; the only ones with rules."""
         return {name: own for name, own in self.contexts.items() if name not in self.history}
 
     @property
     def aliases(self) -> dict[str, str]:
-        """The columns found under another name than their own, to be told to the user."""
+        """The columns found under another name than the canonical one."""
         return {name: own for name, own in self.found.items() if name != own}
 
 
@@ -239,7 +252,7 @@ def resolve_columns(names: Sequence[str], options: LogOptions, source: str = "lo
         chosen["part"] = options.part
     for canonical, own in chosen.items():
         if own not in names:
-            problems.append(_unknown(f"column '{own}' (given for {canonical})", own, names))
+            problems.append(unknown_column(f"column '{own}' (given for {canonical})", own, names))
     free = [name for name in names if name not in chosen.values()]
 
     def find(canonical: str) -> list[str]:
@@ -254,7 +267,7 @@ def resolve_columns(names: Sequence[str], options: LogOptions, source: str = "lo
     wanted += ["displays", "clicks"] if counted else ["click"]
     if options.page_parts is None:
         wanted.append("part")
-    # users are looked at, never counted by: columns that could each be theirs are left alone
+    # users are only checked, not counted by, so ambiguous columns for them are ignored
     if len(find("user_id")) == 1 or options.drop_busiest:
         wanted.append("user_id")
 
@@ -280,7 +293,7 @@ def resolve_columns(names: Sequence[str], options: LogOptions, source: str = "lo
         elif context in names:
             contexts[context] = context
         else:
-            problems.append(_unknown(f"context column '{context}'", context, names))
+            problems.append(unknown_column(f"context column '{context}'", context, names))
     if problems:
         raise InputError.of(source, problems)
     contexts |= {name: name for name in history}
@@ -288,7 +301,7 @@ def resolve_columns(names: Sequence[str], options: LogOptions, source: str = "lo
 
 
 def _needed(options: LogOptions, found: Mapping[str, str], counted: bool) -> Iterator[Problem]:
-    """Columns without which an option cannot be used."""
+    """Columns that an option needs and the log lacks."""
     asked = {
         "--page-parts": ("page_id", options.page_parts is not None),
         "--max-clicks-per-page": ("page_id", options.max_clicks_per_page is not None),
@@ -296,41 +309,54 @@ def _needed(options: LogOptions, found: Mapping[str, str], counted: bool) -> Ite
     }
     for what, (column, is_asked) in asked.items():
         if is_asked and column not in found:
-            remedy = f"Name it with --column {column}=NAME."
-            yield Problem(f"{what} needs a column for {column}", remedy=remedy)
+            yield Problem(
+                f"{what} needs a column for {column}",
+                remedy=f"Name it with --column {column}=NAME.",
+                code="missing-column",
+            )
         elif is_asked and counted and what != "--page-parts":
-            yield Problem(f"{what} needs rows of single displays, and these are counted already")
+            yield Problem(
+                f"{what} needs rows of single displays, and these are already counted",
+                code="needs-single-displays",
+            )
 
 
 def _history_problems(
     options: LogOptions, names: Sequence[str], missing: Sequence[str], counted: bool
 ) -> Iterator[Problem]:
-    """Why a log cannot say what happened above a display, if it cannot."""
+    """Why the clicks above a display cannot be determined from a log."""
     model = click_model(options.click_model)
-    reads = f"the {model.title} reads where a page was clicked before"
+    reads = f"the {model.title} depends on earlier clicks on the page"
     other = '--click-model pbm (in Python: click_model="pbm")'
     if counted:
         yield Problem(
-            f"{reads}, and counted rows (displays, clicks) do not say it",
+            f"{reads}, which counted rows (displays, clicks) do not contain",
             remedy=f"Give rows of single displays, or use {other}.",
+            code="needs-single-displays",
         )
     elif missing:
         naming = " and ".join(f"--column {name}=NAME" for name in missing)
         yield Problem(
             f"{reads}, and the log has no column for {' and '.join(missing)}",
             remedy=f"The log has {', '.join(names)}; name it with {naming}, or use {other}.",
+            code="missing-column",
         )
     if taken := [name for name in names if name.lower() in model.history]:
         yield Problem(
             f"the {model.title} computes {', '.join(model.history)} itself, and the log has a "
             f"column {', '.join(taken)}",
             remedy=f"Rename the log's own column, or use {other}.",
+            code="reserved-column",
         )
 
 
-def _unknown(what: str, name: str, names: Sequence[str]) -> Problem:
-    remedy = f"The log has {', '.join(names)}."
-    return Problem(f"{what} is not in the log{did_you_mean(name, names)}", remedy=remedy)
+def unknown_column(what: str, name: str, names: Sequence[str]) -> Problem:
+    """The problem that a column given by the user is not among those of the log."""
+    return Problem(
+        f"{what} is not in the log{did_you_mean(name, names)}",
+        remedy=f"The log has {', '.join(names)}.",
+        code="unknown-column",
+    )
 
 
 def _ambiguous(canonical: str, matches: Sequence[str]) -> Problem:
@@ -338,6 +364,7 @@ def _ambiguous(canonical: str, matches: Sequence[str]) -> Problem:
         f"{' and '.join(matches)} could each be {canonical}",
         remedy=f"Decide with --column {canonical}={matches[0]} (in Python: "
         f'columns={{"{canonical}": "{matches[0]}"}}).',
+        code="ambiguous-column",
     )
 
 
@@ -347,5 +374,6 @@ def _missing(canonical: str, names: Sequence[str], counted: bool) -> Problem:
     if canonical == "click" and any(name.lower() == "clicks" for name in names):
         remedy = "The log has clicks but no displays: counted logs need both columns."
     elif canonical == "clicks" and counted:
-        remedy = f"The log has displays, so it needs clicks beside them. {remedy}"
-    return Problem(f"no column for {canonical} (known names: {known})", remedy=remedy)
+        remedy = f"The log has displays, so it needs clicks as well. {remedy}"
+    what = f"no column for {canonical} (known names: {known})"
+    return Problem(what, remedy=remedy, code="missing-column")

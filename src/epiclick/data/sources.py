@@ -1,4 +1,4 @@
-"""Whatever holds rows, opened as an Ibis table, and unchanged while it is read."""
+"""Open any source of rows as an Ibis table, and detect changes while it is read."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -24,8 +24,7 @@ PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 def open_source(source: Any) -> Source:
     """Open a log: path, glob or folder (or several), pandas DataFrame, Arrow or Ibis table.
 
-    An index that pandas stored beside the columns numbers the rows and means nothing: it is left
-    out.
+    An index column stored by pandas is left out.
     """
     opened = _open(source)
     index = [name for name in opened.table.columns if PANDAS_INDEX.fullmatch(name)]
@@ -45,7 +44,8 @@ def _open(source: Any) -> Source:
         return open_files([check_path("each source", each) for each in source])
     raise InputError(
         f"cannot read a log from {type(source).__name__}; give a path, a glob, a folder, a list of "
-        "them, a pandas DataFrame, an Arrow table or an Ibis table"
+        "them, a pandas DataFrame, an Arrow table or an Ibis table",
+        code="invalid-type",
     )
 
 
@@ -54,13 +54,15 @@ def _open_ibis(table: ir.Table) -> Source:
         backend = table.get_backend()
     except ibis.IbisError as error:
         raise InputError(
-            "the Ibis table is not bound to a connection, so nothing can run it"
+            "the Ibis table is not bound to a connection, so it cannot be read; take it from one, "
+            "as in ibis.duckdb.connect(...).table(...)",
+            code="unbound-table",
         ) from error
     return Source(table=table, name=f"{backend.name} table")
 
 
 def _open_frame(frame: pd.DataFrame) -> Source:
-    """A DataFrame; columns of mixed Python types become text and are named, not guessed."""
+    """A DataFrame; columns of mixed Python types become text and are listed in `mixed`."""
     frame = frame.rename(columns=str)
     if problems := same_names(list(frame.columns)):
         raise InputError.of("DataFrame", problems)
@@ -72,7 +74,7 @@ def _open_frame(frame: pd.DataFrame) -> Source:
     for name in mixed:
         missing = frame[name].isna()
         frame = frame.assign(**{name: frame[name].map(str).mask(missing, None)})
-    # pandas turns integers into floats where one is missing: turn them back
+    # pandas converts integers to floats if one is missing: convert them back
     for name in frame.select_dtypes(float).columns:
         values = frame[name].dropna()
         if len(values) and (values % 1 == 0).all() and (values.abs() < 2**63).all():
@@ -92,15 +94,15 @@ def _open_arrow(table: pa.Table, name: str, mixed: tuple[str, ...] = ()) -> Sour
 
 
 State = list[list[Any]]
-"""Per file: its path, size, times of change (of its content, of anything about it) and inode."""
+"""Per file: path, size, times of modification and of status change, inode."""
 
 
 @contextmanager
 def unchanged(source: Any) -> Iterator[None]:
-    """Refuse what was read inside if a file of the source was changed, added or removed meanwhile.
+    """Refuse what was read in the block if a file of the source changed, appeared or disappeared.
 
     A log is read in several passes, and numbers from two versions of it contradict each other. To
-    be entered before anything of the files is read. A source that is no file is not checked.
+    be entered before any file is read. Tables are not checked.
     """
     paths = paths_in(source)
     if not paths:
@@ -110,34 +112,34 @@ def unchanged(source: Any) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        # whatever went wrong, a file that changed under the reader is the reason to give
+        # whatever the error, report a file that changed as its cause
         if change := _change(_present(paths), before):
-            raise _refusal(change) from error
+            raise _changed_error(change) from error
         raise
     refuse_changed(_present(paths), before)
 
 
 def refuse_changed(files: Sequence[Path], before: State) -> None:
-    """Raise if some files are not, or no longer, those of a state."""
+    """Raise if the files differ from an earlier state."""
     if change := _change(files, before):
-        raise _refusal(change)
+        raise _changed_error(change)
 
 
 def state_of(files: Sequence[Path]) -> State:
-    """What distinguishes one version of the files from another."""
+    """The state of the files, which distinguishes one version from another."""
     state = []
     for file in files:
         try:
             stat = file.stat()
         except FileNotFoundError as error:
-            raise _refusal(f"{file} (it is gone)") from error
+            raise _changed_error(f"{file} (it is gone)") from error
         times = [stat.st_mtime_ns, stat.st_ctime_ns]
         state.append([str(file.absolute()), stat.st_size, *times, stat.st_ino])
     return state
 
 
 def _present(paths: Sequence[str | Path]) -> list[Path]:
-    """The files now behind some paths; without those of a path that has none any more."""
+    """The files that some paths have now, skipping paths that no longer have any."""
     files: list[Path] = []
     for path in paths:
         try:
@@ -148,7 +150,7 @@ def _present(paths: Sequence[str | Path]) -> list[Path]:
 
 
 def _change(files: Sequence[Path], before: State) -> str:
-    """The first file that is not as it was, and how; "" if all are."""
+    """The first file that changed, and how; "" if none did."""
     earlier = {name: rest for name, *rest in before}
     now = {}
     for file in files:
@@ -167,7 +169,8 @@ def _change(files: Sequence[Path], before: State) -> str:
     return f"{gone[0]} (it is gone)" if gone else ""
 
 
-def _refusal(change: str) -> InputError:
+def _changed_error(change: str) -> InputError:
     return InputError(
-        f"{change} changed while being read. Copy it, or read it again once it is complete."
+        f"{change} changed while being read. Copy it, or read it again once it is complete.",
+        code="changed-while-reading",
     )

@@ -1,8 +1,8 @@
-"""The rows of a log that meet an SQL condition, and what such a condition may contain.
+"""Select the rows of a log that meet an SQL condition, and validate such conditions.
 
-A condition comes with a model, from whoever made the model, so it must not look at anything but the
-row it is asked about: no other file, no setting, no network. The list names what is allowed, since
-nobody can list all that is not.
+A condition may come with a model from an untrusted source, so it must not access anything but the
+values of a row: no other file, no setting, no network. Conditions are checked against lists of what
+is allowed, since what is not cannot be listed completely.
 """
 
 import json
@@ -23,15 +23,15 @@ from epiclick.data.engine import (
 )
 from epiclick.errors import InputError, did_you_mean
 
-SHOWN = 300  # letters of a condition in a message
+SHOWN = 300  # characters of a condition in a message
 ALLOWED = "comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, CASE, CAST, arithmetic and plain functions"
 
 
-def _words(text: str) -> frozenset[str]:
+def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-SYNTAX = _words(
+SYNTAX = _names(
     "And Or Not Paren Boolean Null Case If Column Identifier Literal Tuple Interval "
     "EQ NEQ LT LTE GT GTE Is NullSafeEQ NullSafeNEQ In Between Like ILike SimilarTo Glob Escape "
     "Add Sub Mul Div IntDiv Mod Pow Neg DPipe BitwiseAnd BitwiseOr BitwiseXor BitwiseNot "
@@ -45,9 +45,9 @@ SYNTAX = _words(
     "Month Week Day Hour Minute Second DayOfWeek DayOfWeekIso DayOfMonth DayOfYear WeekOfYear "
     "YearOfWeekIso Dayname Monthname ToDays"
 )
-"""Kinds of nodes in sqlglot's trees, by name since versions differ in what they know."""
+"""Kinds of nodes in sqlglot's trees, by name since not every version has all of them."""
 
-FUNCTIONS = _words(
+FUNCTIONS = _names(
     "abs age bit_length ceil ceiling century concat concat_ws contains date date_add date_diff "
     "date_part date_sub date_trunc datediff datepart datesub datetrunc day dayname dayofmonth "
     "dayofweek dayofyear decade ends_with epoch epoch_ms epoch_us era exp floor greatest hash hour "
@@ -60,37 +60,37 @@ FUNCTIONS = _words(
     "to_timestamp to_weeks to_years today trim trunc try_strptime ucase unicode upper week weekday "
     "weekofyear xor year yearweek"
 )
-"""Functions of one row's values, by the names that DuckDB has for them."""
+"""Functions of one row's values, by their names in DuckDB."""
 
-TYPES = _words(
+TYPES = _names(
     "BOOLEAN TINYINT SMALLINT INT BIGINT INT128 UTINYINT USMALLINT UINT UBIGINT FLOAT DOUBLE "
     "DECIMAL CHAR VARCHAR TEXT NCHAR NVARCHAR DATE TIME TIMETZ TIMESTAMP TIMESTAMPTZ TIMESTAMPNTZ "
     "TIMESTAMPLTZ TIMESTAMP_S TIMESTAMP_MS TIMESTAMP_NS DATETIME INTERVAL UUID"
 )
-"""Types that a value may be cast to: plain ones, which no engine has to fetch from elsewhere."""
+"""Types that a value may be cast to: built-in ones, which need no extension."""
 
-WITH_UNITS = _words("Interval Extract TimestampTrunc DateTrunc DateDiff DateAdd DateSub")
-"""Where a bare word is a unit of time."""
+WITH_UNITS = _names("Interval Extract TimestampTrunc DateTrunc DateDiff DateAdd DateSub")
+"""Nodes in which a bare word is a unit of time."""
 
-QUERIES = _words("Select Subquery Union Exists Summarize Describe Values With Table")
+QUERIES = _names("Select Subquery Union Exists Summarize Describe Values With Table")
 
-DUCKDB_CLASSES = _words(
+DUCKDB_CLASSES = _names(
     "CONSTANT COLUMN_REF COMPARISON CONJUNCTION OPERATOR CAST CASE BETWEEN FUNCTION"
 )
-DUCKDB_OPERATORS = _words(
+DUCKDB_OPERATORS = _names(
     "OPERATOR_NOT OPERATOR_IS_NULL OPERATOR_IS_NOT_NULL OPERATOR_COALESCE COMPARE_IN COMPARE_NOT_IN"
 )
-DUCKDB_SIGNS = _words(
+DUCKDB_SIGNS = _names(
     "+ - * / // % ** ^ & | ~ << >> || @ ^@ ~~ !~~ ~~* !~~* ~~~ like_escape not_like_escape "
     "ilike_escape not_ilike_escape row"
 )
-"""Operators that DuckDB takes for functions."""
+"""Operators that DuckDB represents as functions."""
 
 
 def parse_condition(condition: str, engine: Any) -> Any:
-    """The syntax tree of a condition, if it is one and looks at nothing but columns.
+    """The syntax tree of a condition that is valid and uses only columns.
 
-    `engine` is the Ibis backend that is to run it.
+    `engine` is the Ibis backend that will run it.
     """
     try:
         statements = sqlglot.parse(
@@ -99,24 +99,27 @@ def parse_condition(condition: str, engine: Any) -> Any:
         whole = statements[0] if len(statements) == 1 else None
         where = None if whole is None else whole.args.get("where")
         used = set() if whole is None else {name for name, part in whole.args.items() if part}
-        # brackets that close ours and open others would make it something else than a condition
+        # brackets that close ours and open others would turn it into more than a condition
         if where is None or len(used) > 3 or type(where.this) is not exp.Paren:
             raise sqlglot.errors.ParseError("more, or less, than a condition")
         refused = next(_refused(where.this), "")
         if not refused and engine.name == "duckdb":
             refused = next(_refused_by_duckdb(condition), "")
     except (sqlglot.errors.SqlglotError, duckdb.Error, RecursionError) as error:
-        raise InputError(f"where is not an SQL condition: {condition[:SHOWN]}") from error
+        raise InputError(
+            f"where is not an SQL condition: {condition[:SHOWN]}", code="invalid-condition"
+        ) from error
     if refused:
         raise InputError(
             f"where must be a condition on the log's columns alone, without {refused}: "
-            f"{condition[:SHOWN]}\nIt may use {ALLOWED}."
+            f"{condition[:SHOWN]}\nIt may use {ALLOWED}.",
+            code="forbidden-condition",
         )
     return where.this
 
 
 def _refused(tree: Any) -> Iterator[str]:
-    """What in a tree is not allowed, in words."""
+    """What is not allowed in a tree of sqlglot, for a message."""
     for node in tree.walk():
         syntax = type(node).__name__
         if syntax == "DataType":
@@ -125,7 +128,7 @@ def _refused(tree: Any) -> Iterator[str]:
                 yield f"the type {node.sql()}"
         elif syntax == "Column":
             if node.args.get("db") or node.args.get("catalog"):
-                yield f"{node.sql()}, a column of something else"
+                yield f"{node.sql()}, a column of another table"
         elif syntax == "Anonymous":
             if str(node.this).lower() not in FUNCTIONS:
                 yield f"the function {str(node.this).lower()}"
@@ -137,7 +140,7 @@ def _refused(tree: Any) -> Iterator[str]:
 
 
 def _called(node: Any) -> str:
-    """A piece of syntax in words."""
+    """A piece of syntax for a message."""
     if type(node).__name__ in QUERIES:
         return "a subquery"
     if isinstance(node, exp.Placeholder | exp.Parameter | exp.SessionParameter):
@@ -150,7 +153,7 @@ def _called(node: Any) -> str:
 
 
 def _refused_by_duckdb(condition: str) -> Iterator[str]:
-    """The same question to the parser of the engine that runs it, which may see something else."""
+    """The same check with DuckDB's own parser, which may read a condition differently."""
     with duckdb.connect(config={"enable_external_access": False}) as parser:
         trees = [
             json.loads(parser.execute("SELECT json_serialize_sql(?)", [query]).fetchall()[0][0])
@@ -168,7 +171,7 @@ def _refused_by_duckdb(condition: str) -> Iterator[str]:
 
 
 def _refused_in(tree: Any) -> Iterator[str]:
-    """What in a tree of DuckDB's is not allowed, in words."""
+    """What is not allowed in a tree of DuckDB, for a message."""
     for part in tree if isinstance(tree, list) else tree.values():
         if isinstance(part, dict | list):
             yield from _refused_in(part)
@@ -183,14 +186,12 @@ def _refused_in(tree: Any) -> Iterator[str]:
 
 
 def select_where(source: Source, condition: str, rows: ir.Table | None = None) -> ir.Table:
-    """The rows that meet an SQL condition; text that holds numbers is compared as numbers.
-
-    A condition may come with a model, so it must be one on the log's columns alone.
+    """The rows that meet an SQL condition; numbers in text columns are compared as numbers.
 
     Args:
         source: the log.
-        condition: on its columns.
-        rows: the log with further columns, which no condition may name; the log by default.
+        condition: a condition on its columns, which is validated.
+        rows: the log with further columns, which the condition must not use; default the log.
     """
     rows = source.table if rows is None else rows
     tree = parse_condition(condition, source.table.get_backend())
@@ -198,7 +199,11 @@ def select_where(source: Source, condition: str, rows: ir.Table | None = None) -
     used = {column.name.lower() for column in tree.find_all(exp.Column)}
     if unknown := sorted(used - {name.lower() for name in names}):
         hints = ", ".join(f"{name}{did_you_mean(name, names)}" for name in unknown)
-        raise InputError(f"where names columns that {source.name} does not have: {hints}")
+        raise InputError(
+            f"where uses columns that {source.name} does not have: {hints}. It has "
+            f"{', '.join(names)}.",
+            code="unknown-column",
+        )
     query = f"SELECT * FROM log WHERE ({condition}\n)"
     try:
         with engine_errors(source.name):
@@ -206,14 +211,14 @@ def select_where(source: Source, condition: str, rows: ir.Table | None = None) -
                 query = _typed_query(rows, tree, condition)
             return rows.alias("log").sql(query)
     except InputError as error:
-        raise InputError(f'where "{condition}": {error}') from error
+        raise error.with_message(f'where "{condition}": {error}') from error
 
 
 def _typed_query(table: ir.Table, tree: Any, condition: str) -> str:
-    """A query over text columns that compares those with numbers in them as numbers.
+    """A query over text columns that compares numeric ones as numbers.
 
-    Values stay text in the result. A column that the condition compares with text stays text there
-    as well.
+    Values stay text in the result. A column that the condition compares with text is compared as
+    text.
     """
     beside_text = {
         column.name.lower()
@@ -232,7 +237,7 @@ def _typed_query(table: ir.Table, tree: Any, condition: str) -> str:
 
 
 def _number_type(column: ir.Value) -> str:
-    """The SQL type of a text column's values: numbers if all are, written as numbers are."""
+    """The SQL type for comparing a text column: a number if all its values are numbers."""
     for kind, pattern in (("BIGINT", CANONICAL_INTEGER), ("DOUBLE", CANONICAL_DECIMAL)):
         if column.re_search(pattern).all().to_pyarrow().as_py():
             return kind

@@ -1,7 +1,7 @@
-"""Output that is whole or absent, and never replaces what the tool did not write itself.
+"""Atomic output that never replaces files which epiclick did not write.
 
-A folder of ours has a JSON file that lists the others with their checksums (`data.checksums`). What
-that file does not list, and what is not as it lists it, belongs to the user.
+A folder written by epiclick has a JSON file that lists the other files with their checksums
+(`data.checksums`). Files that are not listed, or do not match, belong to the user.
 """
 
 import os
@@ -19,9 +19,9 @@ from epiclick.errors import InputError, cannot_write
 
 @contextmanager
 def written_aside(path: str | Path) -> Iterator[Path]:
-    """A temporary file beside `path` that takes its place when the block ends without an error.
+    """A temporary file next to `path` that replaces it when the block ends without an error.
 
-    An error or Ctrl-C inside the block leaves `path` as it was and removes the temporary file.
+    An error or Ctrl-C inside the block leaves `path` unchanged and removes the temporary file.
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -38,14 +38,14 @@ def written_aside(path: str | Path) -> Iterator[Path]:
 
 @contextmanager
 def folder_aside(path: str | Path) -> Iterator[Path]:
-    """The same for a folder; one that stands there is replaced when the new one is done."""
+    """The same for a folder; an existing one is replaced when the new one is complete."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
     try:
         yield aside
         aside.chmod(0o777 & ~_umask())
-        # a folder cannot be renamed onto a full one: the old one steps aside first
+        # a folder cannot be renamed onto a non-empty one, so the old one is renamed first
         old = aside.with_suffix(".old")
         if target.exists():
             os.replace(target, old)
@@ -61,7 +61,7 @@ def folder_aside(path: str | Path) -> Iterator[Path]:
 
 
 def _umask() -> int:
-    """The process's umask; mkstemp ignores it, so that its files would stay private."""
+    """The process's umask; mkstemp ignores it and makes files private."""
     mask = os.umask(0)
     os.umask(mask)
     return mask
@@ -73,11 +73,11 @@ NAMED = 3
 
 @dataclass(frozen=True)
 class FolderKind:
-    """A kind of folder that the tool writes.
+    """A kind of folder that epiclick writes.
 
     Attributes:
-        called: what it is, such as "model".
-        record: name of the JSON file that lists the others.
+        called: its name in messages, such as "model".
+        record: name of the JSON file that lists the other files.
         format: value of its key `format`.
     """
 
@@ -87,9 +87,9 @@ class FolderKind:
 
 
 def check_replaceable(path: StrPath, kind: FolderKind) -> bool:
-    """Refuse a place where more stands than a folder of a kind; whether there is such a folder.
+    """Whether a folder of this kind exists; refuses a path with anything else.
 
-    Worth asking before long work. The folder that a link points to is the one that counts.
+    To be called before long work. A link is followed.
     """
     folder = Path(os.path.realpath(path))
     try:
@@ -101,34 +101,37 @@ def check_replaceable(path: StrPath, kind: FolderKind) -> bool:
         record = _record(folder, kind)
         if record is None:
             raise InputError(
-                f"{os.fspath(path)} holds something other than a {kind.called} "
+                f"{os.fspath(path)} contains something other than a {kind.called} "
                 f"({named([entry.name for entry in entries])}) and is not replaced. "
-                "Name a new folder, or remove this one first."
+                "Name a new folder, or remove this one first.",
+                code="foreign-folder",
             )
         files = get(record, "files", dict)
         own = [entry for entry in entries if entry.name in (kind.record, *files)]
         own = [entry for entry in own if entry.is_file() and not entry.is_symlink()]
         if foreign := [entry.name for entry in entries if entry not in own]:
             raise InputError(
-                f"{os.fspath(path)} holds a {kind.called}, but also {named(foreign)}, and is not "
-                f"replaced. Name a new folder, or move what is not the {kind.called}'s elsewhere."
+                f"{os.fspath(path)} contains a {kind.called}, but also {named(foreign)}, and is "
+                "not replaced. Name a new folder, or move the other files elsewhere.",
+                code="foreign-files",
             )
         changed = [e.name for e in own if e.name != kind.record and not _as_written(e, record)]
     except OSError as error:
-        raise InputError(cannot_write(os.fspath(path), error)) from error
+        raise _not_written(path, error) from error
     if changed:
         raise InputError(
-            f"{os.fspath(path)} holds a {kind.called}, but {named(changed)} changed since it was "
-            "written, and is not replaced. Name a new folder, or remove this one first."
+            f"{os.fspath(path)} contains a {kind.called}, but {named(changed)} changed since it "
+            "was written, and is not replaced. Name a new folder, or remove this one first.",
+            code="changed-files",
         )
     return True
 
 
 @contextmanager
 def replacing(path: StrPath, kind: FolderKind) -> Iterator[Path]:
-    """A folder to write into, which takes its place at once when the block ends without an error.
+    """A folder to write into, which replaces `path` when the block ends without an error.
 
-    What stands there must be replaceable, before and still at the end.
+    `path` must be replaceable both before and at the end.
     """
     check_replaceable(path, kind)
     try:
@@ -137,17 +140,21 @@ def replacing(path: StrPath, kind: FolderKind) -> Iterator[Path]:
             yield aside
             check_replaceable(path, kind)
     except OSError as error:
-        raise InputError(cannot_write(os.fspath(path), error)) from error
+        raise _not_written(path, error) from error
+
+
+def _not_written(path: StrPath, error: OSError) -> InputError:
+    return InputError(cannot_write(os.fspath(path), error), code="cannot-write")
 
 
 def named(names: Sequence[str]) -> str:
-    """The first three names, and how many more there are."""
+    """The first three names, and the number of others."""
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return f"{', '.join(names[:NAMED])}{more}"
 
 
 def _record(folder: Path, kind: FolderKind) -> dict[str, Any] | None:
-    """What the folder's JSON file says; None where it is not one of ours, as it was written."""
+    """The verified record of a folder; None if epiclick did not write it."""
     path = folder / kind.record
     if not folder.is_dir() or path.is_symlink() or not path.is_file():
         return None

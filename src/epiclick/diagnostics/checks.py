@@ -226,9 +226,9 @@ def check_fit(
     robots = None if whole is None else suspicious_pages(whole, theta)
     records["robots"] = {
         "checked": whole is not None and whole.page_clicks is not None,
-        "found": None if robots is None else {**asdict(robots), "words": robots.words},
+        "found": None if robots is None else {**asdict(robots), "words": robots.message},
     }
-    warnings += [] if robots is None else [robots.words]
+    warnings += [] if robots is None else [robots.message]
     warnings += _poor_fit(fit, fitted.clicks.title)
     warnings += _scale(fitted, known, at_bound, moved)
     if known is not None:
