@@ -1,4 +1,4 @@
-"""Files damaged in many ways: each must be refused in words or read as the very same."""
+"""Files damaged in many ways: each must be rejected or read as if it were intact."""
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -37,7 +37,7 @@ def damaged(content: bytes, flips: int = FLIPS, seed: int = 0) -> Iterator[bytes
 def assert_damage_is_found(
     file: Path, check_same: Callable[[], None], flips: int = FLIPS, seed: int = 0
 ) -> tuple[int, int]:
-    """Damage a file in many ways; reading it must raise InputError or find the very same.
+    """Damage a file in many ways; reading it must raise InputError or find the same content.
 
     `check_same` reads and compares. Returns how often the file was refused, and how often not.
     """

@@ -19,7 +19,7 @@ def device_counts(
     features: bool = False,
     seed: int = 0,
 ) -> ClickCounts:
-    """Counts in which phone is shown twice as often, and desktop looked at so many times as much.
+    """Counts in which phone is shown twice as often, and desktop examined more by a given factor.
 
     Better items stand higher up, and where an item stands differs from page to page.
     """

@@ -1,4 +1,4 @@
-"""The network's inputs: scaled features, kept or read anew, and exposure without features."""
+"""The network's inputs: scaled features, cached or read on demand, and exposure without features."""
 
 from dataclasses import replace
 
