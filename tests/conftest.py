@@ -1,4 +1,4 @@
-"""What tests share: caches of their own, the public sample data, small logs to break."""
+"""Shared fixtures: separate caches, the public sample data, small logs to break."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ COMPILED = "JAX_COMPILATION_CACHE_DIR"
 OWN_COMPILED: list[str] = []
 
 if COMPILED not in os.environ:
-    # many fits are alike: what one test or process has compiled, the others of this run reuse
+    # many fits share programs: what one test or process compiled, others of this run reuse
     OWN_COMPILED.append(tempfile.mkdtemp(prefix="epiclick-tests-"))
     os.environ[COMPILED] = OWN_COMPILED[0]
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"

@@ -1,4 +1,4 @@
-"""A context that is looked at more than the anchor: found before a fit, and said after it."""
+"""A context that is examined more than the anchor: found before a fit, reported after it."""
 
 import json
 from dataclasses import replace
@@ -35,13 +35,13 @@ def counts() -> ec.ClickCounts:
 
 @pytest.fixture(scope="module")
 def pressed(counts: ec.ClickCounts) -> ec.EpistemicPBM:
-    """The user's anchor is looked at less than another context."""
+    """The user's anchor is examined less than another context."""
     return ec.EpistemicPBM(anchor=("phone", 1)).fit(counts, progress=False)
 
 
 @pytest.fixture(scope="module")
 def moved() -> ec.EpistemicPBM:
-    """With features, and an anchor that is found."""
+    """With features, and an automatic anchor."""
     counts = device_counts(1.11, features=True)
     return ec.EpistemicPBM(hidden=(8,), epochs=15).fit(counts, progress=False)
 
@@ -92,7 +92,7 @@ def test_the_warning_names_the_anchor_to_choose(pressed: ec.EpistemicPBM) -> Non
     assert checks["anchor"]["moved_from"] is None
     (bound,) = checks["at_bound"]
     assert bound["context"] == {"device": "desktop", "position": 1}
-    # how much the clicks have narrowed it is not known either
+    # its contraction is not known either
     assert len(checks["posterior"]["by_position"]) == 4
 
 
@@ -195,7 +195,7 @@ def test_a_bias_at_its_bound_is_not_held_when_given_back(
         known = read_known_bias(printed, contexts, PHONE, 0.9)
     assert np.isnan(known.mean[DESKTOP])
     assert np.isfinite(known.mean[DESKTOP + 1])
-    # negative control: a table that says no more than its mean is held
+    # negative control: a table with only a mean fixes it
     rows = json.loads(printed.read_text())["position_bias"]
     held = read_known_bias(pd.DataFrame(rows), contexts, PHONE, 0.9)
     assert np.isfinite(held.mean[DESKTOP])

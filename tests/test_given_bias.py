@@ -1,4 +1,4 @@
-"""Position bias known from elsewhere: held, or a prior, in training, posterior and files."""
+"""Externally known position bias: fixed, or a prior, in training, posterior and files."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +32,7 @@ def learned(counts: ec.ClickCounts) -> ec.EpistemicPBM:
 
 @pytest.fixture(scope="module")
 def held(counts: ec.ClickCounts) -> ec.EpistemicPBM:
-    """Position 2 is said to be far from what the clicks say; 3 is learned."""
+    """The given bias of position 2 is far from the clicks' estimate; 3 is learned."""
     given = table((1, 1.0, None, None), (2, 0.2, None, None))
     with pytest.warns(ec.InputWarning, match="no row for position 3"):
         return ec.EpistemicPBM(**SMALL).fit(counts, position_bias=given, progress=False)
@@ -42,9 +42,9 @@ def test_held_bias_stays_as_given(held: ec.EpistemicPBM, learned: ec.EpistemicPB
     bias = held.position_bias().set_index("position")
     assert bias.loc[2, "mean"] == pytest.approx(0.2, abs=1e-3)
     assert bias.loc[2, "high"] - bias.loc[2, "low"] < 1e-3
-    # the negative control: without the table the clicks say something else
+    # the negative control: without the table the estimate is another
     assert learned.position_bias().set_index("position").loc[2, "low"] > 0.2
-    # what was not given is learned, and unsure
+    # what was not given is learned, with uncertainty
     assert bias.loc[3, "high"] - bias.loc[3, "low"] > 0.05
     assert abs(bias.loc[3, "mean"] - learned.position_bias()["mean"][2]) > 1e-6
     checks = held.fitted_.training.checks
@@ -54,7 +54,7 @@ def test_held_bias_stays_as_given(held: ec.EpistemicPBM, learned: ec.EpistemicPB
 
 
 def test_training_itself_holds_it(counts: ec.ClickCounts, held: ec.EpistemicPBM) -> None:
-    """Relevance is learned beside the bias that was given: the network is another one."""
+    """Relevance is learned given the bias: the network is another one."""
     body, other = (
         model.fitted_.parameters.layers[0][0]
         for model in (held, ec.EpistemicPBM(**SMALL).fit(counts, progress=False))
@@ -63,7 +63,7 @@ def test_training_itself_holds_it(counts: ec.ClickCounts, held: ec.EpistemicPBM)
 
 
 def test_a_prior_draws_bias_towards_it(counts: ec.ClickCounts, learned: ec.EpistemicPBM) -> None:
-    """Between what clicks say and what was given, and surer than the clicks alone."""
+    """Between the clicks' estimate and the prior, and narrower than from clicks alone."""
     given = table((2, 0.2, 0.15, 0.26), (3, 0.2, 0.01, 0.9))
     model = ec.EpistemicPBM(**SMALL).fit(counts, position_bias=given, progress=False)
     bias, alone = (each.position_bias("bayes").set_index("position") for each in (model, learned))
@@ -75,7 +75,7 @@ def test_a_prior_draws_bias_towards_it(counts: ec.ClickCounts, learned: ec.Epist
     sd = [each.loc[2, "high"] - each.loc[2, "low"] for each in logits]
     prior = np.log(0.26 / 0.74) - np.log(0.15 / 0.85)
     assert sd[0] == pytest.approx((sd[1] ** -2 + prior**-2) ** -0.5, rel=0.2)
-    # a prior that says nothing changes little
+    # a vague prior changes little
     assert bias.loc[3, "mean"] == pytest.approx(alone.loc[3, "mean"], abs=0.1)
     assert [row["how"] for row in model.fitted_.training.checks["given_bias"]] == ["prior"] * 2
 

@@ -249,7 +249,7 @@ def test_scores_by_position_are_those_of_given_contexts(logs, both):
 
 
 def test_the_anchor_is_before_any_click():
-    """Though users look at what follows a click more than at the first position."""
+    """Though users examine displays after a click more than the first position."""
     rng = np.random.default_rng(0)
     shown = pages(pages=4_000)
     zeta = rng.uniform(0.1, 0.9, (8, 10))[shown.query_id, shown.doc_id]

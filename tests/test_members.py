@@ -1,4 +1,4 @@
-"""Models with members as users meet them: fit, save, load, and what is said to bad input."""
+"""Public models with members: fit, save, load, and errors for bad input."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -75,7 +75,7 @@ def test_members_go_on_from_those_of_another_model(
     on = ec.PointwisePBM(members=4, **still).fit(counts, init=model)
     for one, other in zip(on.fitted_.members, model.fitted_.members, strict=True):
         np.testing.assert_allclose(flat(one), flat(other), atol=1e-8)
-    # another number of members starts by itself, the model where the other ended
+    # another number of members starts at random; the model starts where the other ended
     fewer = ec.PointwisePBM(members=2, **still).fit(counts, init=model)
     np.testing.assert_allclose(
         flat(fewer.fitted_.parameters), flat(model.fitted_.parameters), atol=1e-8

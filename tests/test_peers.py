@@ -40,16 +40,16 @@ def printed(*arguments: str) -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
-def check_fit(told: dict[str, Any], truth: dict[str, float]) -> None:
+def check_fit(found: dict[str, Any], truth: dict[str, float]) -> None:
     """Every measure is there, and the probabilities are those of a model that learned."""
     for name in ("seconds", "import_seconds", "processor_seconds", "epoch_seconds", "peak_gb"):
-        assert told[name] > 0, name
-    assert told["seconds_by_round"] == [pytest.approx(told["seconds"], abs=0.01)]
-    assert told["relative"][0] == 1
+        assert found[name] > 0, name
+    assert found["seconds_by_round"] == [pytest.approx(found["seconds"], abs=0.01)]
+    assert found["relative"][0] == 1
     # 120 displays: within a quarter of the truth's, and far from a coin's
-    assert abs(told["log_likelihood"] - truth["log_likelihood"]) < 0.25
-    assert told["log_likelihood"] < 0
-    assert 1 < told["perplexity"] < 2
+    assert abs(found["log_likelihood"] - truth["log_likelihood"]) < 0.25
+    assert found["log_likelihood"] < 0
+    assert 1 < found["perplexity"] < 2
 
 
 def test_features_without_a_peer_that_works(peers: ModuleType, tmp_path: Path) -> None:
@@ -62,24 +62,24 @@ def test_features_without_a_peer_that_works(peers: ModuleType, tmp_path: Path) -
     sides = ["clax BaseModel", "epiclick PointwisePBM"]
     result = printed("features", "--envs", str(tmp_path), "--epochs", "30", "--sides", *sides)
     assert "ids" not in result
-    told = result["features"]
-    assert told["log"]["training_displays"] == 3 * told["log"]["training_pages"]
-    assert list(told["sides"]) == ["epiclick PointwisePBM"]
-    check_fit(told["sides"]["epiclick PointwisePBM"], told["truth"])
-    assert told["missing"]["clax BaseModel"] == "failed: no module of that name"
-    assert told["missing"]["lightgbm lambdarank"] == "left out by --sides"
-    assert {"obp", "ultra"} < set(told["missing"])
+    found = result["features"]
+    assert found["log"]["training_displays"] == 3 * found["log"]["training_pages"]
+    assert list(found["sides"]) == ["epiclick PointwisePBM"]
+    check_fit(found["sides"]["epiclick PointwisePBM"], found["truth"])
+    assert found["missing"]["clax BaseModel"] == "failed: no module of that name"
+    assert found["missing"]["lightgbm lambdarank"] == "left out by --sides"
+    assert {"obp", "ultra"} < set(found["missing"])
 
 
 def test_ids_with_nothing_installed(tmp_path: Path) -> None:
-    told = printed("ids", "--envs", str(tmp_path), "--epochs", "30")["ids"]
-    assert list(told["sides"]) == ["epiclick EpistemicPBM"]
-    ours = told["sides"]["epiclick EpistemicPBM"]
-    check_fit(ours, told["truth"])
+    found = printed("ids", "--envs", str(tmp_path), "--epochs", "30")["ids"]
+    assert list(found["sides"]) == ["epiclick EpistemicPBM"]
+    ours = found["sides"]["epiclick EpistemicPBM"]
+    check_fit(ours, found["truth"])
     assert all(np.array(ours["low"]) <= ours["relative"])
     assert ours["position_bias"]["intervals_covering_truth"][0].endswith(" of 2")
-    assert told["missing"]["clax"].endswith(f"not installed in {tmp_path}")
-    assert "not in the package registry" in told["missing"]["pyclick"]
+    assert found["missing"]["clax"].endswith(f"not installed in {tmp_path}")
+    assert "not in the package registry" in found["missing"]["pyclick"]
 
 
 def test_scores_are_those_of_epiclick(peers: ModuleType) -> None:
@@ -113,12 +113,12 @@ def test_rounds_become_medians(peers: ModuleType) -> None:
         {"seconds": 1.0, "relative": [1, 0.4], "bias": {"error": 0.1}, "epoch": 0.5},
         {"seconds": 2.0, "relative": [1, 0.9], "bias": {"error": 0.2}, "epoch": 0.7},
     ]
-    told = peers.summary(rounds)
-    assert told["seconds"] == 2
-    assert told["relative"] == [1, 0.4]
-    assert told["bias"] == {"error": 0.2}
-    assert told["epoch"] == 0.6  # of those that know
-    assert told["seconds_by_round"] == [3, 1, 2]
+    found = peers.summary(rounds)
+    assert found["seconds"] == 2
+    assert found["relative"] == [1, 0.4]
+    assert found["bias"] == {"error": 0.2}
+    assert found["epoch"] == 0.6  # of those that know
+    assert found["seconds_by_round"] == [3, 1, 2]
 
 
 def test_every_requirement_is_exact(peers: ModuleType) -> None:

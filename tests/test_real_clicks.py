@@ -16,7 +16,7 @@ COUNTS = Path(__file__).resolve().parents[2] / "shared" / "data" / "yandex-count
 
 
 def plain_em(displays: np.ndarray, clicks: np.ndarray) -> np.ndarray:
-    """Maximum-likelihood position bias with the first at 1, relevance a number per pair."""
+    """Maximum-likelihood position bias with the first at 1, relevance a point estimate per pair."""
     unclicked = displays - clicks
     theta, zeta = np.full(displays.shape[1], 0.5), np.full(len(displays), 0.5)
     theta[0] = 1
@@ -40,7 +40,7 @@ def test_position_bias_of_yandex_agrees_with_em() -> None:
     displays, clicks = (part.astype(float) for part in counts.dense())
     expected = plain_em(displays, clicks)
     model = ec.EpistemicPBM(holdout=0).fit(counts)
-    # EM finds the mode, not a mean over what 60 queries leave open
+    # EM finds the mode, not the posterior mean
     bias = special.expit(model.fitted_.parameters.position.logit)
     bias[0] = 1
     np.testing.assert_allclose(bias, expected, atol=0.01)
@@ -77,7 +77,7 @@ def split_differences(counts: ec.ClickCounts, splits: int) -> dict[str, np.ndarr
 @pytest.mark.skipif(not COUNTS.exists(), reason="data/yandex-counts is not here")
 @pytest.mark.filterwarnings("ignore::epiclick.InputWarning")
 def test_halves_of_the_queries_differ_as_robust_intervals_say() -> None:
-    """A few of the hundred splits that docs/limits.md tells of."""
+    """A few of the hundred splits that docs/limits.md reports."""
     counts = ec.read_log(COUNTS, position_base=0, clip_clicks=True)
     differences = split_differences(counts, 4)
     held = {kind: np.mean(abs(values) < 1.645) for kind, values in differences.items()}

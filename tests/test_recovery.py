@@ -28,7 +28,7 @@ def without_features(world: ec.World) -> ec.ClickCounts:
 
 
 def errors(world: ec.World, counts: ec.ClickCounts) -> np.ndarray:
-    """What a fit is off by, in relative position bias."""
+    """The error of a fit, in relative position bias."""
     bias = ec.EpistemicPBM(epochs=50).fit(counts).position_bias()
     return bias["relative"].to_numpy() - world.position_bias / world.position_bias[0]
 

@@ -78,7 +78,7 @@ def rankings() -> dict[str, pa.Table]:
 
 
 def answers(model: Any, test: ec.ClickCounts, train: ec.ClickCounts) -> dict[str, Any]:
-    """What a model says, by all of its public calls."""
+    """The results of all public methods of a model."""
     features = world().features if model.fitted_.features is not None else None
     found = {
         "position_bias": model.position_bias(),
@@ -163,7 +163,7 @@ CASES: dict[str, Callable[[], dict[str, Any]]] = {
 
 
 def plain(value: Any) -> Any:
-    """Numbers of any answer, by name; long arrays by their sum, their squares and some values."""
+    """Numbers of any result, by name; long arrays by their sum, their squares and some values."""
     if hasattr(value, "columns"):
         return {str(name): plain(value[name].to_numpy()) for name in value.columns}
     if isinstance(value, dict):

@@ -79,7 +79,7 @@ def check_path(name: str, value: Any) -> Path:
     if not str(path):
         raise InputError(f"{name} must be a path, and is empty", code="invalid-path")
     if "\0" in str(path):
-        message = f"{name} must be a path, and contains a NUL character: {path!r}"
+        message = f"{name} must be a path, and holds a NUL character: {path!r}"
         raise InputError(message, code="invalid-path")
     return Path(path)
 

@@ -1,4 +1,4 @@
-"""Batches hold every pair once, in shapes that never change."""
+"""Batches contain every pair once, in fixed shapes."""
 
 import jax
 import numpy as np
@@ -120,7 +120,7 @@ def test_buckets_are_of_the_pairs_own_displays() -> None:
 
 
 def test_batches_of_small_logs_are_never_empty() -> None:
-    """What does not divide evenly is spread over batches, bucket after bucket."""
+    """Remainders are spread over batches, across buckets."""
     for pairs in (18, 20, 61):
         counts = random_counts(pairs, seed=pairs)
         sizes = [int((batch >= 0).sum()) for batch in Batches(counts, 3).epoch()]

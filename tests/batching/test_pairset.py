@@ -1,4 +1,4 @@
-"""The network's inputs: scaled features, kept or read anew, and exposure without features."""
+"""The network's inputs: scaled features, cached or read on demand, and exposure without features."""
 
 from dataclasses import replace
 
@@ -21,7 +21,7 @@ def test_kept_and_streamed_features_are_the_same(
     monkeypatch.setattr(module, "CACHED_BYTES", 0)
     streamed = Inputs(small_counts, scaler)
     np.testing.assert_array_equal(streamed.take(pairs), kept)
-    assert streamed._held is None
+    assert streamed._cached is None
     assert kept.dtype == np.float32
     assert np.all(kept[2] == 0)
     assert np.any(kept[0] != 0)

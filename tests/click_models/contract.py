@@ -1,4 +1,4 @@
-r"""What every click model promises, against enumeration of all that can happen on short pages.
+r"""The contract of every click model, tested by enumerating all outcomes of short pages.
 
 A new model inherits `ClickModelContract` by naming itself::
 
@@ -46,7 +46,7 @@ from epiclick.click_models.recursion import (
 EXACT = {"rtol": 1e-12, "atol": 1e-14}
 EPS = np.finfo(float).eps
 LARGE = 40.0
-"""A logit at which 1 - theta is 0 in float64 if it is not computed apart."""
+"""A logit at which 1 - theta is 0 in float64 unless it is computed separately."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Scene:
 
     @property
     def slots(self) -> np.ndarray:
-        """(pages, depth) index of each slot's given context, -1 where there is none."""
+        """(pages, depth) index of each slot's given context, -1 without one."""
         found = np.full((len(self.pages), max(map(len, self.pages))), -1)
         for i, page in enumerate(self.pages):
             for k, slot in enumerate(page):
@@ -151,7 +151,7 @@ class Setting:
 
 @cache
 def setting(model: ClickModel, name: str) -> Setting:
-    """A model on the pages of the scene of a name."""
+    """A model on the pages of the named scene."""
     scene = SCENES[name]
     slots = scene.slots
     page, clicks = [], []
@@ -178,7 +178,7 @@ def log_of(scene: Scene, page: np.ndarray, clicks: np.ndarray) -> pa.Table:
 
 
 def read_contexts(model: ClickModel, scene: Scene, log: pa.Table) -> pa.Table:
-    """The context of each row of a log by Ibis on DuckDB, which is given the rows shuffled."""
+    """The context of each row of a log, computed by Ibis on DuckDB from shuffled rows."""
     order = np.random.default_rng(0).permutation(len(log))
     shuffled = log.append_column("row", pa.array(np.arange(len(log)))).take(order)
     table = ibis.memtable(shuffled)
@@ -203,7 +203,7 @@ def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
 
 
 def located(found: pa.Table, contexts: pa.Table) -> np.ndarray:
-    """(rows,) index of contexts among others; -2 where there is none."""
+    """(rows,) index of contexts among others; -2 where it is absent."""
     index = {row: i for i, row in enumerate(rows_of(contexts))}
     return np.array([index.get(row, -2) for row in rows_of(found.select(contexts.column_names))])
 
@@ -230,10 +230,10 @@ def check_contexts(model: ClickModel, name: str) -> None:
     assert given_names(own.contexts, model.history) == list(scene.names)
     given, place = given_contexts(own.contexts, model.history)
     assert rows_of(given) == scene.given
-    # whatever is clicked, a display stays where the page put it
+    # given contexts do not depend on the clicks
     shown = own.context >= 0
     assert np.array_equal(place[own.context[shown]], own.slots[own.page][shown])
-    # and the machine knows no other contexts
+    # and the states have no other contexts
     machine, clicked, skipped, start = own.states
     assert np.array_equal(np.unique(machine[machine >= 0]), np.arange(len(rows)))
     for g in range(len(given)):
@@ -305,7 +305,7 @@ def check_enumeration(model: ClickModel, name: str) -> None:
 
 
 def check_draws(model: ClickModel, name: str) -> None:
-    """Clicks are drawn as often as they should be."""
+    """Clicks are drawn with their probabilities."""
     own, rng = setting(model, name), np.random.default_rng(4)
     relevance, count = rng.uniform(0.2, 0.9, own.slots.shape), 20_000
     emission = model.emission(own.parameters(model, rng, None), None, np)
@@ -353,7 +353,7 @@ def _check_complements(emission: Emission, by_jax: tuple[Any, ...], anchor: int 
         assert np.all((chance >= 0) & (chance <= 1) & (rest >= 0) & (rest <= 1))
         assert np.all(np.abs(chance + rest - 1) <= 2 * EPS)
         others = np.delete(np.minimum(chance, rest), [] if anchor is None else [anchor])
-        # exp(-40): what is left of 1 near it was not found by subtraction
+        # exp(-40): the complement was not computed by subtraction
         assert np.all(others > 0.5 * np.exp(-LARGE))
     if anchor is not None:
         assert emission.attractive[anchor] == 1
@@ -377,7 +377,7 @@ def _check_derivatives(
 
 
 def priors_of(model: ClickModel, contexts: pa.Table, anchor: int | None) -> list[ParameterPrior]:
-    """The prior as it is, with a parameter that is known roughly, and with one that is held."""
+    """The prior itself, with a roughly known parameter, and with a fixed one."""
     prior = model.prior(contexts, anchor)
     size = len(model.free(len(contexts), anchor))
     if not size:
@@ -456,7 +456,7 @@ def _check_draws(prior: ParameterPrior, drawn: np.ndarray) -> None:
 
 
 def check_learned(model: ClickModel, name: str) -> None:
-    """A prior that learns from a likelihood is one still, and what is known stays known."""
+    """A prior with learned hyperparameters is still valid, and keeps known parameters."""
     own, rng = setting(model, name), np.random.default_rng(8)
     anchor = anchor_of(model, own.contexts)
     for prior in priors_of(model, own.contexts, anchor):
@@ -475,7 +475,7 @@ def check_learned(model: ClickModel, name: str) -> None:
 
 
 def check_spreads(model: ClickModel) -> None:
-    """Spreads that parameters were drawn with are found again, on average over many logs."""
+    """Spreads that parameters were drawn with are recovered, on average over many logs."""
     positions, worlds, information = 10, 16, 1e6
     log = Scene(("position",), (_at(*range(1, positions + 1)),))
     contexts = contexts_of(model, log)
@@ -488,7 +488,7 @@ def check_spreads(model: ClickModel) -> None:
     found = np.array([np.log(prior.learned(x, nothing, certain).spreads) for x in drawn])
     error = found.std(axis=0, ddof=1) / np.sqrt(worlds)
     assert np.all(np.abs(found.mean(axis=0) - np.log(true)) < 4 * error)
-    # a wrong one would be noticed
+    # negative control: a wrong spread is far off
     assert np.all(np.abs(found.mean(axis=0) - np.log(true * 2)) > 4 * error)
 
 
@@ -508,7 +508,7 @@ def check_scale(model: ClickModel, name: str) -> None:
 
 
 def check_identified(model: ClickModel, name: str) -> None:
-    """With the anchor held nothing is free: patterns of clicks tell all parameters apart.
+    """With the anchor fixed everything is identified: patterns of clicks determine all parameters.
 
     Items are shown at all places of the pages, as a log must for it.
     """
@@ -540,7 +540,7 @@ def check_identified(model: ClickModel, name: str) -> None:
         step = 1e-5
         moves = step * np.eye(len(vector))
         jacobian = np.stack([patterns(vector + m) - patterns(vector - m) for m in moves]) / step
-        # differences are good to 1e-10; what is free to less than that is not
+        # numerical differences are accurate to 1e-10
         values = np.linalg.svd(jacobian, compute_uv=False)
         rank = np.count_nonzero(values > 1e-6 * values[0])
         assert rank == len(vector) - (anchor is None)
@@ -640,5 +640,5 @@ def check_world(model: ClickModel) -> None:
         slots = np.arange(4)[None]
         unclicked = contexts_of_clicks(states, slots, np.zeros((1, 4)))[0]
         np.testing.assert_array_equal(emission.attractive[unclicked], theta)
-        # an item first on its page is looked at as the anchor is
+        # an item at the top of its page is examined like the anchor
         assert unclicked[0] in model.anchors(contexts)

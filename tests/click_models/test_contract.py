@@ -1,4 +1,4 @@
-"""All click models hold the contract, and wrong ones do not."""
+"""All click models satisfy the contract, and wrong ones do not."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -53,7 +53,7 @@ class Forgetful(UserBrowsing):
 
 
 class SeesItself(UserBrowsing):
-    """Takes a display's own click for one above it."""
+    """Counts a display's own click as one above it."""
 
     def history_columns(self, log: ir.Table) -> Mapping[str, ir.Value]:
         above = ibis.window(
@@ -64,7 +64,7 @@ class SeesItself(UserBrowsing):
 
 
 class Unordered(UserBrowsing):
-    """Takes clicks below a display for clicks above it."""
+    """Counts clicks below a display as clicks above it."""
 
     def history_columns(self, log: ir.Table) -> Mapping[str, ir.Value]:
         page = ibis.window(group_by=log.page_id)
@@ -89,7 +89,7 @@ class FivePercentOff(UserBrowsing):
 
 
 class Subtracts(UserBrowsing):
-    """Finds 1 - theta by subtraction."""
+    """Computes 1 - theta by subtraction."""
 
     def emission(self, parameters: Any, anchor: int | None, xp: ModuleType) -> Emission:
         right = super().emission(parameters, anchor, xp)
@@ -97,14 +97,14 @@ class Subtracts(UserBrowsing):
 
 
 class FreeAnchor(UserBrowsing):
-    """Says that the anchor's parameter is learned, too."""
+    """Lists the anchor's parameter as free."""
 
     def free(self, contexts: int, anchor: int | None) -> np.ndarray:
         return np.arange(contexts)
 
 
 class SharedParameter(UserBrowsing):
-    """Two contexts whose parameters count only together."""
+    """Two contexts of which only the sum of parameters is identified."""
 
     def emission(self, parameters: Any, anchor: int | None, xp: ModuleType) -> Emission:
         last = len(parameters) - 1
@@ -114,7 +114,7 @@ class SharedParameter(UserBrowsing):
 
 
 class WidePrior(EffectsPrior):
-    """Draws are twice as wide as the density says."""
+    """Draws are twice as wide as the density."""
 
     def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
         return 2 * super().draw(rng, count)
@@ -131,7 +131,7 @@ class Overdrawn(UserBrowsing):
 
 
 class OtherWorld(UserBrowsing):
-    """Worlds whose position bias is not the one that was asked for."""
+    """Worlds with another position bias than requested."""
 
     def world(self, theta: np.ndarray) -> tuple[pa.Table, Emission]:
         return super().world(theta**2)
@@ -169,7 +169,7 @@ def test_wrong_worlds_are_found_out() -> None:
 def test_draws_and_counts_by_another_machine_are_found_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Samplers are of the house, not of a model: one that forgets is put in their place."""
+    """Samplers are shared code, not part of a model: a forgetful one is patched in."""
     from . import contract
 
     model = click_model("ubm")

@@ -92,7 +92,7 @@ def test_parameters_are_recovered(name: str) -> None:
 
 
 def test_parameters_of_another_model_would_be_noticed() -> None:
-    """Users who look further after a click, read as if they did not."""
+    """Users who examine more after a click, under a model that ignores it."""
     ubm = case("ubm")
     counts = ubm.train.by_given()
     fitted = ec.EpistemicPBM(seed=1).fit(counts, progress=False)

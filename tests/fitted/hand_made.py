@@ -1,4 +1,4 @@
-"""Models made by hand whose parameters are uncertain, items to judge, and brute force."""
+"""Hand-made models with uncertain parameters, items to predict, and brute force."""
 
 from dataclasses import replace
 
@@ -62,7 +62,7 @@ def with_members(fitted: FittedModel, count: int = 5) -> FittedModel:
 
 
 def with_bias_betas(fitted: FittedModel) -> FittedModel:
-    """As the paper's estimators leave it: a Beta for every position."""
+    """The model with a Beta for every position, as of the paper's estimators."""
     lookup = BetaLookup(LOGITS, np.full(POSITIONS, 20.0))
     return replace(
         fitted, parameters=fitted.parameters._replace(position=lookup), anchor=None, posterior=None
@@ -70,7 +70,7 @@ def with_bias_betas(fitted: FittedModel) -> FittedModel:
 
 
 def model_of(fitted: FittedModel, level: float = 0.9) -> ec.EpistemicPBM | ec.PointwisePBM:
-    """The model as users hold it."""
+    """The public model."""
     model = getattr(ec, fitted.kind)(level=level)
     model.fitted_ = fitted
     return model
@@ -113,7 +113,7 @@ def counts_of(table: ec.FeatureTable, displays: np.ndarray, clicks: np.ndarray) 
 def betas_by(
     fitted: FittedModel, draw: Parameters, x: np.ndarray, smooth: bool = True
 ) -> tuple[np.ndarray, np.ndarray]:
-    """alpha and beta of each row of features, scaled and taken by the network in float64."""
+    """alpha and beta of each row of features, by the network in float64."""
     if fitted.features is not None:
         x = np.sign(x) * np.log1p(abs(x))
     for weight, bias in draw.layers[:-1]:

@@ -1,4 +1,4 @@
-"""What networks and lookups say by draws of the parameters, against brute force."""
+"""Networks and lookups under draws of the parameters, against brute force."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Position bias as it is shown: its kinds, its anchor, its intervals against Monte Carlo."""
+"""The table of position bias: kinds, anchor, and intervals against Monte Carlo."""
 
 from dataclasses import replace
 
@@ -141,7 +141,7 @@ def test_samples_by_chains_are_shown_for_bayes_alone() -> None:
     np.testing.assert_allclose(table["relative_low"], np.quantile(ratio, 0.05, axis=0))
 
 
-def test_unless_told_the_most_cautious_kind_is_shown() -> None:
+def test_the_default_is_the_most_cautious_kind() -> None:
     fitted = correlated(0)
     for made, kind in ((fitted, "robust"), (with_bias_betas(fitted), "evidential")):
         pd.testing.assert_frame_equal(

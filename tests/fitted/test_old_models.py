@@ -1,4 +1,4 @@
-"""Models that an earlier release wrote: they load, and give the answers that it gave."""
+"""Models that an earlier release wrote: they load, with the same predictions."""
 
 import json
 from pathlib import Path
@@ -50,5 +50,9 @@ def test_click_model_and_head_follow_from_the_class(name: str, tmp_path: Path) -
     assert (fitted.click_model, fitted.head) == ("pbm", HEADS[name])
     save_model(fitted, tmp_path / "model")
     assert_same(load_model(tmp_path / "model"), fitted)
-    note = json.loads((tmp_path / "model" / "model.json").read_text())
-    assert (note["schema_version"], note["click_model"], note["head"]) == (3, "pbm", HEADS[name])
+    metadata = json.loads((tmp_path / "model" / "model.json").read_text())
+    assert (metadata["schema_version"], metadata["click_model"], metadata["head"]) == (
+        3,
+        "pbm",
+        HEADS[name],
+    )

@@ -1,4 +1,4 @@
-"""Points and Betas by context: they answer the same questions, and files tell them apart."""
+"""Points and Betas by context: they have the same methods, and files distinguish them."""
 
 import jax
 import numpy as np

@@ -1,4 +1,4 @@
-"""Rankings: by mean, by either end of the interval, and by a draw that is best as often as it is."""
+"""Rankings: by mean, by either end of the interval, and by draws with the right probability of being best."""
 
 from dataclasses import replace
 

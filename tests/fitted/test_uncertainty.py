@@ -1,4 +1,4 @@
-"""Vectors of parameters there and back, and the draws that answers are averaged over."""
+"""Conversion of parameters to vectors, and the draws that predictions are averaged over."""
 
 from dataclasses import replace
 
@@ -93,7 +93,7 @@ def test_betas_of_positions_are_drawn_as_points() -> None:
     mean = 1 / (1 + np.exp(-LOGITS))
     sd = np.sqrt(mean * (1 - mean) / (21 + 1))
     assert np.all(abs(theta.mean(axis=0) - mean) < 5 * sd / np.sqrt(20_000) + 1e-12)
-    # the first, next to 1, is too skewed for its deviation to be found in so many draws
+    # the first, next to 1, is too skewed for its deviation to be estimated from these draws
     np.testing.assert_allclose(theta.std(axis=0)[1:], sd[1:], rtol=0.05)
 
 

@@ -1,4 +1,4 @@
-"""What every relevance head promises, against samples and formulas."""
+"""The contract of every relevance head, against samples and formulas."""
 
 import numpy as np
 import pytest

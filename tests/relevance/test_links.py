@@ -1,4 +1,4 @@
-"""Relevance from a network's outputs: numpy and jax alike, and as the paper says."""
+"""Relevance from a network's outputs: the same in numpy and jax, and as in the paper."""
 
 from functools import partial
 
