@@ -1,4 +1,4 @@
-"""`python -m epiclick`: the command line, of the Python that is named."""
+"""`python -m epiclick`: the command line."""
 
 from epiclick.cli.main import run
 

@@ -1,4 +1,4 @@
-"""What tests of the model verbs share: a small world, models fitted to it, the command line."""
+"""Shared by tests of the verbs: a small world, models fitted to it, the command line."""
 
 import io
 import json
@@ -37,6 +37,17 @@ class Done:
         assert self.out.count("\n") == 1
         return json.loads(self.out, parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
 
+    def assert_refused(self, words: str, error_code: str | None = None) -> None:
+        """Check for exit code 2, no output, and one message with these words, of this error.
+
+        Errors raised by the library have their codes checked where they are raised.
+        """
+        assert (self.code, self.out) == (2, ""), self.err
+        assert words in self.err
+        assert "Traceback" not in self.err
+        if error_code is not None:
+            assert self.error_code == error_code
+
 
 def epiclick(*arguments: object) -> Done:
     """Call the command line in this process."""
@@ -64,7 +75,7 @@ def cli_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def world(cli_folder: Path) -> Path:
-    """features.parquet; early.parquet and late.parquet, the pages to learn from and to score.
+    """features.parquet; early.parquet and late.parquet, the pages to train on and to score.
 
     Early are the first two pages of 120 queries, late the next two of all 150: the fewer displays a
     pair has, the sooner its likelihood is compiled.
@@ -80,7 +91,7 @@ def world(cli_folder: Path) -> Path:
 
 
 def fitted(world: Path, name: str, *arguments: object) -> tuple[Path, Done]:
-    """A model of the early pages, and what fitting it said."""
+    """A model of the early pages, and the result of fitting it."""
     out = world.parent / name
     done = epiclick("fit", world / "early.parquet", "--out", out, *TRAINING, *arguments, "--json")
     assert done.code == 0, done.err

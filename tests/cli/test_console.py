@@ -12,7 +12,7 @@ from rich.table import Table
 
 from epiclick.cli.console import column_widths, print_table, print_text
 
-COLUMNS = ["ranker", "clicks a page", "displays", "log-likelihood"]
+COLUMNS = ["ranker", "clicks per page", "displays", "log-likelihood"]
 ROWS = [
     ["new-ranker", "0.1234 (0.1200 to 0.1300)", "12,345,678", "-0.5678"],
     ["[b]old[/b]", "0.9 (0.8 to 1.0)", "1", "-12.5"],
@@ -26,11 +26,11 @@ def test_no_number_is_cut_at_any_width(
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     print_table("Rankers", COLUMNS, ROWS)
-    told = capsys.readouterr().out
-    assert [word for word in WORDS if word not in told] == []
-    assert "…" not in told
-    if "│" in told:
-        assert max(map(len, told.splitlines())) <= width
+    shown = capsys.readouterr().out
+    assert [word for word in WORDS if word not in shown] == []
+    assert "…" not in shown
+    if "│" in shown:
+        assert max(map(len, shown.splitlines())) <= width
 
 
 def test_a_table_left_to_rich_would_be_cut(capsys: pytest.CaptureFixture) -> None:
@@ -38,8 +38,8 @@ def test_a_table_left_to_rich_would_be_cut(capsys: pytest.CaptureFixture) -> Non
     for row in ROWS:
         table.add_row(*row)
     Console(width=40).print(table)
-    told = capsys.readouterr().out
-    assert [word for word in WORDS if word not in told] != []
+    shown = capsys.readouterr().out
+    assert [word for word in WORDS if word not in shown] != []
 
 
 CELL = st.lists(st.text("abc019.-", min_size=1, max_size=9), max_size=3).map(" ".join)
@@ -78,9 +78,9 @@ def test_sentences_fit_and_keep_names_whole(
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
 def test_letters_that_a_terminal_lacks_do_not_end_a_call(encoding: str) -> None:
     program = (
-        "from epiclick.cli.exit_codes import end_code; from epiclick.cli.console import print_table; "
+        "from epiclick.cli.exit_codes import exit_code; from epiclick.cli.console import print_table; "
         f"table = {('Größe, 中', ['gerät'], [['téléphone 中']])!a}; "
-        "raise SystemExit(end_code(lambda: print_table(*table)))"
+        "raise SystemExit(exit_code(lambda: print_table(*table)))"
     )
     done = subprocess.run(
         [sys.executable, "-X", "utf8=0", "-c", program],
@@ -88,6 +88,6 @@ def test_letters_that_a_terminal_lacks_do_not_end_a_call(encoding: str) -> None:
         env={"PYTHONIOENCODING": encoding, "LC_ALL": "C", "COLUMNS": "80"},
     )
     assert (done.returncode, done.stderr) == (0, b"")
-    told = done.stdout.decode(encoding)
-    assert re.search("t(é|\\\\xe9)l", told)
-    assert ("中" in told) == (encoding == "utf-8")
+    shown = done.stdout.decode(encoding)
+    assert re.search("t(é|\\\\xe9)l", shown)
+    assert ("中" in shown) == (encoding == "utf-8")

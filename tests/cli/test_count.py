@@ -79,7 +79,7 @@ def test_out_is_a_parquet_file_that_counts_again_to_the_same(
         (["nowhere.csv"], "no file at nowhere.csv"),
         (["LOG", "--column", "position"], "write it as position=slot"),
         (["LOG", "--column", "positon=slot"], "did you mean 'position'?"),
-        (["LOG", "--context", "devise,position"], "context column 'devise' is not in the log"),
+        (["LOG", "--context", "devise,position"], "'devise'"),
         (["LOG", "--max-bad", "few"], "write a share such as 0.1%"),
         (["LOG", "--position-base", "0", "--where", "position >"], "not an SQL condition"),
         (["LOG", "--out", "."], "is a folder"),
@@ -120,7 +120,7 @@ def test_the_log_itself_is_never_overwritten(small_log: pd.DataFrame, tmp_path: 
     before = log.read_bytes()
     done = epiclick("count", tmp_path / "*.parquet", "--out", log)
     assert done.returncode == 2
-    assert "is a file that is read; name another" in done.stderr
+    assert "is also an input; name another file" in done.stderr
     assert log.read_bytes() == before
 
 

@@ -78,11 +78,11 @@ def test_a_folder_of_both_weeks_is_not_narrowed_to_the_model_s_own(
 def test_a_note_says_what_is_the_model_s_and_what_is_not(model: Path, weeks: Path) -> None:
     log = weeks / "week2.parquet"
     said = " ".join(epiclick("evaluate", model, log).err.split())
-    assert "read as the model's own was: columns position=place, context device,position" in said
+    assert "read with the model's options: columns position=place, context device,position" in said
     assert said.count("where") == 2  # what the model was fitted to, and the option
     assert (
-        f"the model was fitted to rows where {WEEK}; all rows of {log} are read. --where selects "
-        "rows"
+        f"the model was fitted to rows where {WEEK}; all rows of {log} are read. Use --where "
+        "to select rows"
     ) in said
     for silent in (["--where", "week = 2"], ["--where", ""], ["--quiet"], ["--json"]):
         assert "fitted to rows" not in epiclick("evaluate", model, log, *silent).err
@@ -200,7 +200,7 @@ def test_later_logs_are_counted_for_the_model_s_own_click_model(
 ) -> None:
     NOTHING_GIVEN.over_saved(LogOptions(click_model="ubm"), ["log.csv"], quiet=False)
     said = " ".join(capsys.readouterr().err.split())
-    assert "the log is read as the model's own was: click_model ubm" in said
+    assert "the log is read with the model's options: click_model ubm" in said
     counts = read_log(world / "early.parquet", click_model="ubm")
     EpistemicPBM(epochs=2).fit(counts).save(tmp_path / "model")
     done = epiclick("evaluate", tmp_path / "model", world / "late.parquet", "--json")

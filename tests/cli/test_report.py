@@ -163,22 +163,26 @@ def test_other_models_say_that_they_are_less_sure(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "words", "error_code"),
     [
-        (["--out", "report.parquet"], "this is written as HTML; name a .html file"),
-        (["--out", "."], "is a folder"),
-        (["--truth", "."], "is not a simulated world"),
-        (["--ranking", "a=b.parquet"], "--ranking: the model was trained on features"),
-        (["--ranking", "="], "write it as new=new.parquet"),
+        (["--out", "report.parquet"], "name a .html file", "wrong-suffix"),
+        (["--out", "."], "name a file", "not-a-file"),
+        (["--truth", "."], ". is ", "not-a-world"),
+        (["--ranking", "a=b.parquet"], "--ranking: the model", "features-needed"),
+        (["--ranking", "="], "new=new.parquet", "malformed-option"),
     ],
 )
 def test_what_cannot_be_done_is_refused_with_the_remedy(
-    arguments: list[str], message: str, marginal: tuple[Path, Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:  # fmt: skip
+    arguments: list[str],
+    words: str,
+    error_code: str | None,
+    marginal: tuple[Path, Done],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.chdir(tmp_path)
     done = epiclick("report", marginal[0], *arguments)
-    assert done.code == 2
-    assert message in done.err
+    done.assert_refused(words, error_code)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from epiclick.cli.exit_codes import end_code, ends_like_ctrl_c
+from epiclick.cli.exit_codes import exit_code, signals_as_ctrl_c
 from epiclick.errors import InputError
 
 from .conftest import Done, epiclick
@@ -21,13 +21,13 @@ REPRODUCE = ["reproduce", "--preset", "tiny", "--methods", "pointwise", "--jobs"
 AS_A_PROGRAM = """
 import signal
 from epiclick.cli.main import run
-from epiclick.paper import presets
+from epiclick.paper import settings
 from epiclick.paper.settings import Settings
 
-presets.PRESETS["tiny"] = Settings(
+settings.PRESETS["tiny"] = Settings(
     preset="tiny", queries=40, docs=6, features=5, pages=400, theta=(1.0, 0.5, 0.3), runs=99,
     epochs=3, samples=4, batch_size=60, pointwise_batch_size=120, every=2, ranker_samples=100,
-    hidden=(8, 4), rates=dict.fromkeys(presets.RATES, 1e-3),
+    hidden=(8, 4), rates=dict.fromkeys(settings.RATES, 1e-3),
 )
 # a shell that starts the tests in the background has children ignore Ctrl-C
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -67,8 +67,8 @@ def test_a_stopped_calibration_goes_on_with_the_worlds_it_has(
     )
     assert (done.code, done.out) == (code, "")
     assert done.err == (
-        f"epiclick: stopped; worlds that are done are kept in {out}. "
-        "To go on, give the same command again.\n"
+        f"epiclick: stopped; finished worlds are kept in {out}. "
+        "To resume, run the same command again.\n"
     )
     assert not half_written(out)
     worlds = {path: path.stat().st_mtime_ns for path in out.rglob("*.npz")}
@@ -84,8 +84,8 @@ def test_a_stopped_reproduction_keeps_its_cells(tmp_path: Path) -> None:
     done = stopped([*REPRODUCE, "--out", out], lambda: any(cells.rglob("*")), signal.SIGINT)
     assert (done.code, done.out) == (130, "")
     assert done.err == (
-        f"epiclick: stopped; what is done is kept in {out}. "
-        "To go on, give the same command again.\n"
+        f"epiclick: stopped; finished cells are kept in {out}. "
+        "To resume, run the same command again.\n"
     )
     assert not half_written(out)
     assert any(cells.rglob("*"))
@@ -124,14 +124,14 @@ def test_other_verbs_leave_nothing_behind(
     done = epiclick(verb, marginal[0], *calls[verb], "--features", world / "features.parquet")
     assert (done.code, done.out) == (130, "")
     last = done.err.splitlines()[-1]
-    assert last == "epiclick: stopped; nothing was written. The same command starts anew."
+    assert last == "epiclick: stopped; nothing was written. The same command starts over."
     assert not list(tmp_path.iterdir())
 
 
 def test_a_request_to_end_comes_even_where_ctrl_c_is_ignored() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with pytest.raises(KeyboardInterrupt), ends_like_ctrl_c() as ended:
+        with pytest.raises(KeyboardInterrupt), signals_as_ctrl_c() as ended:
             signal.raise_signal(signal.SIGTERM)
     finally:
         signal.signal(signal.SIGINT, before)
@@ -142,7 +142,7 @@ def test_a_request_to_end_comes_even_where_ctrl_c_is_ignored() -> None:
 def test_a_request_to_end_that_is_ignored_stays_ignored() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
     try:
-        with ends_like_ctrl_c() as ended:
+        with signals_as_ctrl_c() as ended:
             os.kill(os.getpid(), signal.SIGHUP)
     finally:
         signal.signal(signal.SIGHUP, before)
@@ -156,7 +156,7 @@ def test_other_ends_keep_their_codes(capsys: pytest.CaptureFixture) -> None:
     def fills_memory() -> None:
         raise MemoryError
 
-    assert [end_code(call) for call in (lambda: None, lambda: 1, refuses, fills_memory)] == [
+    assert [exit_code(call) for call in (lambda: None, lambda: 1, refuses, fills_memory)] == [
         *(0, 1, 2, 1)
     ]
     assert capsys.readouterr().err == "epiclick: no\nepiclick: out of memory\n"

@@ -1,28 +1,12 @@
-"""`epiclick calibrate`: does an interval of 90 % hold the truth nine times in ten?"""
+"""`epiclick calibrate`: coverage of the intervals in simulated worlds."""
 
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from epiclick.arguments import require_extra
-from epiclick.cli.console import (
-    AsJson,
-    Quiet,
-    check_folder,
-    check_taken,
-    kept_when_stopped,
-    known,
-    note,
-    number,
-    print_json,
-    print_table,
-    print_text,
-    told_warnings,
-    written_to,
-)
-from epiclick.cli.options import names_in
+from epiclick.cli import console, options
 
 if TYPE_CHECKING:
     from epiclick.calibration.table import CalibrationTable, CoverageRow, UniformityRow
@@ -30,32 +14,32 @@ if TYPE_CHECKING:
 
 def calibrate(
     worlds: Annotated[
-        int, typer.Option(help="Worlds of each family: 60 for a quick look, 240 for a verdict.")
+        int, Option(help="Worlds per family: 60 for a quick look, 240 for a verdict.")
     ] = 60,
     families: Annotated[
         str | None,
-        typer.Option(
-            help="Families of worlds, such as sparse,dense, or well-specified, misspecified, "
-            "own-prior.",
+        Option(
+            help="Families of worlds, such as sparse,dense, or a group: well-specified, "
+            "misspecified, own-prior.",
             show_default="all",
         ),
     ] = None,
     methods: Annotated[
-        str, typer.Option(help="Methods: marginal,ensemble,exact,control, ...")
+        str, Option(help="Methods: marginal,ensemble,exact,control, ...")
     ] = "marginal",
-    seed: Annotated[int, typer.Option(help="Same seed, same table.")] = 0,
+    seed: Annotated[int, Option(help="Random seed.")] = 0,
     shrink: Annotated[
-        float, typer.Option(help="Factor on all widths; 0.7 is a negative control.")
+        float, Option(help="Factor on the width of intervals; 0.7 is a negative control.")
     ] = 1.0,
-    jobs: Annotated[int, typer.Option(help="Processes.")] = 2,
+    jobs: Annotated[int, Option(help="Number of processes.")] = 2,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for tables, figures and worlds; a stopped run goes on there."),
+        Option(help="Folder for tables, figures and worlds; a stopped run resumes from it."),
     ] = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
-    """Check intervals in simulated worlds, where the truth is known.
+    """Measure the coverage of intervals in simulated worlds, where the truth is known.
 
     Example: epiclick calibrate --worlds 60 --families well-specified --out calibration
     """
@@ -64,23 +48,22 @@ def calibrate(
     from epiclick.calibration.runner import calibrate as run
 
     if out is not None:
-        check_folder(out)
+        console.check_folder(out)
         end = _suffix(shrink)
         names = [f"calibration{end}.json", f"calibration{end}.md", f"own-prior{end}.png"]
-        names += [f"{method}{end}.png" for method in names_in(methods)]
+        names += [f"{method}{end}.png" for method in options.names_in(methods)]
         begun = any((out / WORLDS).glob("*/*/*.npz"))
-        check_taken(out, names, "calibrate", begun=begun)
+        console.check_own_files(out, names, "calibrate", begun=begun)
 
     silent = quiet or as_json
-    kept = "nothing is kept; with --out FOLDER, worlds that are done would be"
+    kept = "Nothing is kept; with --out FOLDER, finished worlds would be."
     if out is not None:
-        kept = f"worlds that are done are kept in {out}. To go on, give the same command again."
-    writing = nullcontext() if out is None else written_to(out, f"{kept[:1].upper()}{kept[1:]}")
-    with kept_when_stopped(kept), writing, told_warnings(quiet=silent) as warnings:
+        kept = f"Finished worlds are kept in {out}. To resume, run the same command again."
+    with console.keeps(kept, out), console.collect_warnings(quiet=silent) as warnings:
         table = run(
             worlds,
-            None if families is None else names_in(families),
-            names_in(methods),
+            None if families is None else options.names_in(families),
+            options.names_in(methods),
             seed,
             shrink=shrink,
             jobs=jobs,
@@ -90,23 +73,22 @@ def calibrate(
         if out is not None:
             write(table, out)
     if as_json:
-        print_json(known({**table.to_dict(), "warnings": warnings}))
+        console.print_json(console.json_safe({**table.to_dict(), "warnings": warnings}))
         return
     show(table)
     if out is not None:
         name = f"calibration{_suffix(table.shrink)}"
-        note(f"written to {out}: {name}.json, {name}.md, figures", quiet=quiet)
+        console.note(f"written to {out}: {name}.json, {name}.md, figures", quiet=quiet)
 
 
 def write(table: "CalibrationTable", out: Path) -> None:
-    """Tables and a figure of each method; a control's beside those of the run it belongs to."""
+    """Write tables and a figure per method; a control's names end in its factor."""
     import json
 
-    from epiclick.cli.console import SCHEMA_VERSION
     from epiclick.data.writing import written_aside
     from epiclick.report.calibration_figure import draw_calibration, draw_own_prior
 
-    record = {"schema_version": SCHEMA_VERSION, **known(table.to_dict())}
+    record = {"schema_version": console.SCHEMA_VERSION, **console.json_safe(table.to_dict())}
     for name, text in (
         (f"calibration{_suffix(table.shrink)}.json", json.dumps(record, indent=1) + "\n"),
         (f"calibration{_suffix(table.shrink)}.md", table.to_markdown()),
@@ -124,7 +106,7 @@ def _suffix(shrink: float) -> str:
 
 
 def show(table: "CalibrationTable") -> None:
-    """A table for each method, and a verdict in words."""
+    """Print a table per method, and a verdict."""
     tests = {(test.method, test.family, test.quantity): test for test in table.uniformity}
     levels = sorted({row.nominal for row in table.rows})
     for method in dict.fromkeys(row.method for row in table.rows):
@@ -132,15 +114,15 @@ def show(table: "CalibrationTable") -> None:
         for row in table.rows:
             if row.method == method:
                 cells.setdefault((row.family, row.quantity), []).append(row)
-        print_table(
-            f"{method}: truths held, in % of {table.worlds} worlds a family",
+        console.print_table(
+            f"{method}: coverage in %, {table.worlds} worlds per family",
             ["family", "quantity", *(f"of {level:.0%}" for level in levels), "CRPS", "ranks"],
             (
                 [
                     family + ("" if rows[0].well_specified else " *"),
                     quantity.replace("_", " "),
                     *map(_share, rows),
-                    number(rows[0].crps),
+                    console.format_number(rows[0].crps),
                     _p_value(tests[method, family, quantity]),
                 ]
                 for (family, quantity), rows in cells.items()
@@ -152,24 +134,23 @@ def show(table: "CalibrationTable") -> None:
     if not table.rows:
         return
     judged = [row for row in table.rows if row.well_specified]
-    print_text(
-        "( ): interval of 99 % of the share, from the differences between worlds. ranks: p-value "
-        "of uniform ranks of the truth. *: worlds that break the model. !: off.\n"
-        f"{len(table.flagged)} of {len(judged)} levels in well-specified worlds are off: the "
-        "nominal one lies outside the interval of the actual one. By chance alone about 1 in 100 "
-        "does."
+    console.print_text(
+        "( ): 99% interval of the coverage, from the variation between worlds. ranks: p-value of "
+        "the test that ranks of the truth are uniform. *: worlds that violate the model. !: off.\n"
+        f"{len(table.flagged)} of {len(judged)} coverages in well-specified worlds are off: the "
+        "nominal level lies outside the 99% interval. About 1 in 100 does by chance."
     )
 
 
 def show_orders(table: "CalibrationTable") -> None:
-    """How often the ranker told to be better is: all well-specified worlds together, and others."""
+    """Print predicted and actual frequencies of the first of two rankers being better."""
     from epiclick.calibration.families import WELL_SPECIFIED
 
     shown = [row for row in table.orders if row.family == WELL_SPECIFIED or not row.well_specified]
     if shown:
-        print_table(
-            "of two rankers, the first is better: told, and how often it is, in %",
-            ["method", "worlds", "told", "pairs", "mean", "actual"],
+        console.print_table(
+            "P(first of two rankers is better): predicted, and how often it is, in %",
+            ["method", "worlds", "predicted", "pairs", "mean", "actual"],
             (
                 [
                     row.method,
@@ -186,11 +167,11 @@ def show_orders(table: "CalibrationTable") -> None:
 
 
 def show_own_prior(table: "CalibrationTable") -> None:
-    """Tests of ranks in worlds drawn from the model's own prior, a column for a method."""
+    """Print tests of ranks in worlds drawn from the model's own prior, one column per method."""
     tests = {(test.quantity, test.method): test for test in table.own_prior}
     methods = list(dict.fromkeys(test.method for test in table.own_prior))
-    print_table(
-        f"p-values of uniform ranks in {table.worlds} worlds of the model's own prior",
+    console.print_table(
+        f"p-values of uniform ranks in {table.worlds} worlds from the model's own prior",
         ["quantity", *methods],
         (
             [
@@ -200,9 +181,9 @@ def show_own_prior(table: "CalibrationTable") -> None:
             for quantity in dict.fromkeys(test.quantity for test in table.own_prior)
         ),
     )
-    print_text(
-        "laplace: the Gaussian around the mean. chain: a Markov chain on the same log density. "
-        "prior: no clicks looked at, must pass. !: not uniform."
+    console.print_text(
+        "laplace: Gaussian approximation. chain: Markov chain on the same log density. prior: "
+        "ignores the clicks, must pass. !: not uniform."
     )
 
 

@@ -1,107 +1,36 @@
 """`epiclick compare`: would another ranker get more clicks?"""
 
 import math
-import warnings
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from typer import Option
 
-from epiclick.cli.console import (
-    AsJson,
-    Quiet,
-    known,
-    note,
-    number,
-    print_json,
-    print_table,
-    print_text,
-    progress,
-    told_warnings,
-)
-from epiclick.cli.options import (
-    NOTHING_GIVEN,
-    Backtest,
-    Depth,
-    Features,
-    GivenOptions,
-    MissingFeatures,
-    Model,
-    Truth,
-    names_in,
-    read_counts,
-    reads_log,
-)
-from epiclick.cli.relevance import check_features
-from epiclick.errors import InputError, InputWarning, did_you_mean
+from epiclick.arguments import check_level
+from epiclick.cli import console, options
+from epiclick.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     from epiclick.comparison.result import Comparison
     from epiclick.comparison.verdict import Difference, Spread
 
 
-def named_rankings(given: Sequence[str]) -> dict[str, str | tuple[str, str]]:
-    """NAME=FILE as a mapping; a file without a name is called by its own.
-
-    FILE:COLUMN is the file and its column of scores.
-    """
-    rankings: dict[str, str | tuple[str, str]] = {}
-    files: dict[str, str] = {}
-    for each in given:
-        name, equals, file = each.partition("=")
-        # a path may hold an equals sign itself, as in day=1/new.parquet
-        if not equals or Path(each).exists():
-            name, file = _column(each) or Path(each.removesuffix(".gz")).stem, each
-        if not (name.strip() and file):
-            raise InputError(f"--ranking {each}: write it as new=new.parquet")
-        if name in rankings:
-            raise InputError(
-                f"--ranking: two rankers are called '{name}' ({files[name]} and {file}); give "
-                "each a name of its own, as in new=new.parquet"
-            )
-        files[name] = file
-        column = _column(file)
-        rankings[name] = (file.removesuffix(f":{column}"), column) if column else file
-    return rankings
-
-
-def _column(file: str) -> str:
-    """The column of FILE:COLUMN; empty where the colon is the path's own, or there is none."""
-    path, _, column = file.rpartition(":")
-    return column if path and Path(path).is_file() and not Path(file).exists() else ""
-
-
-def warn_of_same_files(backtest: Sequence[str], clicks: Sequence[str]) -> None:
-    """Tell if a log is given twice: a backtest needs pages that the model has not learned from."""
-    from epiclick.data.files import find_files
-
-    both = {file.resolve() for file in find_files(clicks)}
-    same = [file for file in find_files(backtest) if file.resolve() in both]
-    if same:
-        warnings.warn(
-            f"--backtest and --clicks both name {same[0]}; a backtest tells something only of "
-            "pages that the model was not trained on",
-            InputWarning,
-            stacklevel=2,
-        )
-
-
-def check_names(names: Sequence[str], against: str | None, sure: float | None) -> None:
-    """Refuse what cannot be asked of these rankers, before anything is read."""
+def check_names(names: Sequence[str], against: str | None, threshold: float | None) -> None:
+    """Refuse questions that these rankers cannot answer, before anything is read."""
     if against is not None and against not in names:
         raise InputError(
-            f"--against {against}: there is no such ranker{did_you_mean(against, names)}; there "
-            f"are {', '.join(names)}"
+            f"--against {against}: there is no such ranker{did_you_mean(against, names)}; the "
+            f"rankers are {', '.join(names)}",
+            code="unknown-ranker",
         )
-    if sure is None:
+    if threshold is None:
         return
     if len(names) < 2:
-        raise InputError("--fail-unless-better needs another ranker to be better than")
-    if not 0 < sure < 1:
         raise InputError(
-            f"--fail-unless-better must lie strictly between 0 and 1, not {sure}; write 0.95"
+            "--fail-unless-better needs a second --ranking to compare with", code="too-few-rankers"
         )
+    check_level("--fail-unless-better", threshold)
 
 
 PARTS = {
@@ -110,25 +39,25 @@ PARTS = {
     "position_bias": "position bias",
     "network": "network",
 }
-"""What the parts of the variance are called."""
+"""Titles of the parts of the variance."""
 
 
 def print_comparison(
     found: "Comparison", differences: Sequence["Difference"], verdict: str, *, quiet: bool
 ) -> None:
-    """Values, differences, where the uncertainty comes from, notes unless quiet, the verdict."""
+    """Print values, differences, sources of uncertainty, notes unless quiet, and the verdict."""
     rankers = found.rankers.to_dict("records")
     digits = digits_for(row["high"] - row["low"] for row in rankers)
     pages = "" if found.pages is None else f", a log of {found.pages:,.0f} pages"
-    print_table(
-        f"Clicks a page, {found.level:.0%} intervals; {found.queries:,} queries{pages}",
-        ["ranker", "clicks a page", "P(best)", "expected loss", "slots seen"],
+    console.print_table(
+        f"Clicks per page, {found.level:.0%} intervals; {found.queries:,} queries{pages}",
+        ["ranker", "clicks per page", "P(best)", "expected loss", "slots seen"],
         (
             [
                 row["name"],
                 f"{row['value']:.{digits}f} ({row['low']:.{digits}f} to {row['high']:.{digits}f})",
                 _chance(found, row["prob_best"]),
-                number(row["expected_loss"], digits),
+                console.format_number(row["expected_loss"], digits),
                 f"{row['seen']:.0%}",
             ]
             for row in rankers
@@ -143,17 +72,17 @@ def print_comparison(
     if found.notes and not quiet:
         print("Notes")
         for each in found.notes:
-            print_text(f"- {each}.")
-    print_text(f"Verdict: {verdict}")
+            console.print_text(f"- {each}.")
+    console.print_text(f"Verdict: {verdict}")
 
 
 def _print_differences(
     found: "Comparison", differences: Sequence["Difference"], digits: int
 ) -> None:
-    """One ranker against another: clicks a page, as a share with its interval, how sure it is."""
-    print_table(
+    """Print differences in clicks per page: absolute, relative with intervals, P(better)."""
+    console.print_table(
         f"Differences, {found.level:.0%} intervals",
-        ["ranker", "against", "clicks a page", "relative", "P(better)"],
+        ["ranker", "against", "clicks per page", "relative", "P(better)"],
         (
             [
                 each.name,
@@ -168,9 +97,9 @@ def _print_differences(
 
 
 def _print_spreads(spreads: dict[str, "Spread"]) -> None:
-    """Shares of the variance."""
-    print_table(
-        "Where the uncertainty comes from, in shares of the variance",
+    """Print the shares of the variance."""
+    console.print_table(
+        "Sources of uncertainty, in shares of the variance",
         ["", *PARTS.values()],
         (
             [name, *(f"{spread.shares()[part]:.0%}" for part in PARTS)]
@@ -180,7 +109,7 @@ def _print_spreads(spreads: dict[str, "Spread"]) -> None:
 
 
 def _chance(found: "Comparison", probability: float) -> str:
-    """A probability, never a 0 or 1 that is none; a model without uncertainty knows no other."""
+    """A probability, never rounded to 0 or 1; "-" for a model without uncertainty."""
     if not found.is_uncertain:
         return "-"
     if probability < 0.005:
@@ -189,74 +118,74 @@ def _chance(found: "Comparison", probability: float) -> str:
 
 
 def digits_for(widths: Iterable[float]) -> int:
-    """Digits with which the ends of intervals differ; 3 to 6."""
+    """Digits that distinguish the ends of intervals; 3 to 6."""
     narrow = min((width for width in widths if width > 0), default=0.1)
     return min(max(math.ceil(-math.log10(narrow)) + 1, 3), 6)
 
 
-@reads_log
+@options.reads_log
 def compare(
-    model: Model,
+    model: options.Model,
     ranking: Annotated[
         list[str],
-        typer.Option(
+        Option(
             metavar="NAME=FILE",
-            help="What a ranker shows: query_id, doc_id, position or score; or a TREC run. "
-            "FILE:COLUMN names the scores. May be repeated.",
+            help="Ranking to compare: a table with query_id, doc_id, and position or score, or a "
+            "TREC run. FILE:COLUMN names the column of scores. May be repeated.",
             show_default=False,
         ),
     ],
-    features: Features = None,
+    features: options.Features = None,
     clicks: Annotated[
         list[str] | None,
-        typer.Option(help="The log: clicks of the items, traffic of the queries. May be repeated."),
+        Option(
+            metavar="LOG",
+            help="Log with clicks on the items and traffic of the queries. May be repeated.",
+        ),
     ] = None,
-    backtest: Backtest = None,
+    backtest: options.Backtest = None,
     weights: Annotated[
-        Literal["traffic", "uniform"], typer.Option(help="How much each query counts.")
+        Literal["traffic", "uniform"], Option(help="Weights of the queries.")
     ] = "traffic",
-    depth: Depth = None,
+    depth: options.Depth = None,
     extrapolate: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--extrapolate",
-            help="Take positions deeper than the model's to be looked at as its last one is.",
+            help="Assume that positions below the model's last are examined as often as that one.",
         ),
     ] = False,
     against: Annotated[
-        str | None, typer.Option(help="Tell the differences of all others to this ranker only.")
+        str | None, Option(metavar="NAME", help="Ranker to compare the others with.")
     ] = None,
     fail_unless_better: Annotated[
         float | None,
-        typer.Option(
+        Option(
             metavar="P",
-            help="End with code 1 unless the ranker named first beats each other with this "
-            "probability, and no check of the model failed.",
+            help="Exit with code 1 unless the first ranker beats every other one with at least "
+            "this probability and no check of the model failed.",
         ),
     ] = None,
     despite: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="CHECKS",
-            help="Checks that --fail-unless-better lets fail, such as unseen,positions.",
+            help="Checks that --fail-unless-better ignores, such as unseen,positions.",
         ),
     ] = None,
-    truth: Truth = None,
-    samples: Annotated[int, typer.Option(help="Samples of every value.")] = 2_500,
-    level: Annotated[
-        float | None,
-        typer.Option(help="Probability of the intervals.", show_default="the model's"),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Of the samples.")] = 0,
-    missing_features: MissingFeatures = "error",
-    given: GivenOptions = NOTHING_GIVEN,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    truth: options.Truth = None,
+    samples: Annotated[int, Option(help="Posterior samples of every value.")] = 2_500,
+    level: options.Level = None,
+    seed: Annotated[int, Option(help="Random seed of the samples.")] = 0,
+    missing_features: options.MissingFeatures = "error",
+    given: options.GivenOptions = options.NOTHING_GIVEN,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
-    """Compare rankers that need never have been shown by the clicks a page they would get.
+    """Predict the clicks per page of rankers, shown or not, and compare them.
 
-    With --clicks items are judged by their own clicks too, and queries weigh by their traffic.
-    Columns and contexts of logs are read as the model's own log was, by default, and all rows.
+    With --clicks, items are also judged by their own clicks, and queries are weighted by traffic.
+    Logs are read with the options saved in the model by default, but all their rows are used.
 
     Example: epiclick compare model --ranking new=new.csv --ranking old=old.csv --clicks log.csv
     """
@@ -269,27 +198,26 @@ def compare(
 
     silent = quiet or as_json
     world = None if truth is None else read_truth(truth)
-    rankings = named_rankings(ranking)
+    rankings = options.named_rankings(ranking)
     check_names(list(rankings), against, fail_unless_better)
-    accepted = accepted_checks(despite, fail_unless_better)
+    ignored = ignored_checks(despite, fail_unless_better)
     fitted = load(model)
-    check_features(fitted, features)
-    with told_warnings(quiet=silent) as told:
+    options.check_features(fitted, features)
+    joined = options.used_features([fitted], features, quiet=silent)
+    with console.collect_warnings(quiet=silent) as warnings:
         logs = [*(clicks or []), *(backtest or [])]
-        options = given.over_saved(fitted.fitted_.options, logs, quiet=silent)
-        uses_features = fitted.fitted_.features is not None
-        if features is not None and not uses_features:
-            note("the model was trained without features, so --features is not used", quiet=silent)
-        joined = features if uses_features else None
+        log_options = given.over_saved(fitted.fitted_.options, logs, quiet=silent)
         if backtest:
-            warn_of_same_files(backtest, clicks or [])
+            options.warn_of_same_files(backtest, clicks or [])
         with unchanged([*logs, *([joined] if joined else [])]):
-            table = None if joined is None else read_features(joined, ids=options.ids)
-            counts = read_counts(clicks, options, quiet=silent) if clicks else None
+            table = None if joined is None else read_features(joined, ids=log_options.ids)
+            counts = options.read_counts(clicks, log_options, quiet=silent) if clicks else None
             tested = None
             if backtest:
-                tested = read_counts(backtest, options, joined, missing_features, quiet=silent)
-        with progress("comparing", quiet=silent):
+                tested = options.read_counts(
+                    backtest, log_options, joined, missing_features, quiet=silent
+                )
+        with console.progress("comparing", quiet=silent):
             found = compare_rankings(
                 fitted,
                 rankings,
@@ -309,31 +237,32 @@ def compare(
                 true = true_values(fitted, rankings, table, counts, world, **how)
     if fail_unless_better is not None and not found.is_uncertain:
         raise InputError(
-            "--fail-unless-better: the model knows no uncertainty, and so no probabilities; fit an "
-            "epistemic one, or one with --members"
+            "--fail-unless-better needs probabilities, and this model has no uncertainty; fit an "
+            "epistemic model, or one with --members",
+            code="no-uncertainty",
         )
     verdict = verdict_of(found, fail_unless_better)
     reasons = None
     if fail_unless_better is not None:
-        reasons = reasons_to_fail(found, fail_unless_better, accepted)
+        reasons = reasons_to_fail(found, fail_unless_better, ignored)
     if as_json:
         record: dict[str, Any] = {**found.to_dict(), "verdict": verdict}
         if against is not None:
             record["differences"] = [each.to_dict() for each in differences(found, against)]
-        record |= {"passed": None if reasons is None else not reasons, "warnings": told}
+        record |= {"passed": None if reasons is None else not reasons, "warnings": warnings}
         record["true_values"] = true
-        print_json(known(record))
+        console.print_json(console.json_safe(record))
     else:
         print_comparison(found, differences(found, against), verdict, quiet=quiet)
         if true is not None:
-            print_text(true_values_sentence(found, true))
+            console.print_text(true_values_sentence(found, true))
     if reasons:
-        note(f"epiclick: {'; '.join(reasons)}", quiet=silent)
+        console.note(f"epiclick: {'; '.join(reasons)}", quiet=silent)
         raise typer.Exit(1)
 
 
 def differences(found: "Comparison", against: str | None) -> list[Any]:
-    """Every two rankers, or all others against one."""
+    """The difference of every two rankers, or of all others from one."""
     names = found.names
     if against is not None:
         return [found.difference(name, against) for name in names if name != against]
@@ -341,48 +270,49 @@ def differences(found: "Comparison", against: str | None) -> list[Any]:
     return [found.difference(one, other) for one, other in pairs]
 
 
-def not_beaten(found: "Comparison", sure: float) -> list[str]:
-    """The rankers that the one named first is not better than with this probability."""
-    first, *others = found.names
-    return [each for each in others if found.difference(first, each).prob_better < sure]
-
-
-def reasons_to_fail(found: "Comparison", sure: float, accepted: Sequence[str]) -> list[str]:
-    """Why the ranker named first does not pass: others that it does not beat, checks that failed.
+def reasons_to_fail(found: "Comparison", threshold: float, ignored: Sequence[str]) -> list[str]:
+    """Why the first ranker does not pass: rankers that it does not beat, checks that failed.
 
     A probability from a model that failed a check is no reason to ship, however high it is.
     """
     reasons = []
-    if unbeaten := not_beaten(found, sure):
+    first, *others = found.names
+    unbeaten = [each for each in others if found.difference(first, each).prob_better < threshold]
+    if unbeaten:
         reasons.append(
-            f"{found.names[0]} does not beat {' and '.join(unbeaten)} with probability {sure:g} or "
-            "more"
+            f"{first} does not beat {' and '.join(unbeaten)} with probability {threshold:g} or more"
         )
     for check in found.checks(found.names):
-        if check.state == "failed" and check.name not in accepted:
-            reasons.append(f"{check.title} (--despite {check.name} accepts that)")
+        if check.state == "failed" and check.name not in ignored:
+            reasons.append(f"{check.title} (--despite {check.name} ignores that)")
     return reasons
 
 
-def accepted_checks(despite: str | None, sure: float | None) -> tuple[str, ...]:
-    """The checks that may fail, if there are such."""
-    names = tuple(names_in(despite))
+def ignored_checks(despite: str | None, threshold: float | None) -> tuple[str, ...]:
+    """The checks that may fail."""
+    names = tuple(options.names_in(despite))
     if not names:
         return ()
-    if sure is None:
-        raise InputError("--despite needs --fail-unless-better, whose checks it is about")
+    if threshold is None:
+        raise InputError(
+            "--despite has no effect without --fail-unless-better; give both, or neither",
+            code="option-needs-another",
+        )
     from epiclick.comparison.verdict import NAMES
 
     for name in names:
         if name not in NAMES:
             raise InputError(
-                f"--despite {name}: there is no such check{did_you_mean(name, NAMES)}; there are "
-                f"{', '.join(NAMES)}"
+                f"--despite {name}: there is no such check{did_you_mean(name, NAMES)}; the checks "
+                f"are {', '.join(NAMES)}",
+                code="unknown-check",
             )
     return names
 
 
-def verdict_of(found: "Comparison", sure: float | None) -> str:
-    """The verdict, given from the probability that was asked for."""
-    # below a half the question is whether the first is not much worse, which no verdict answers
-    return found.verdict if sure is None or sure < 0.5 else found.verdict_at(sure)
+def verdict_of(found: "Comparison", threshold: float | None) -> str:
+    """The verdict, at the given threshold if there is one."""
+    # below 0.5 the question is whether the first is not much worse, which no verdict answers
+    if threshold is None or threshold < 0.5:
+        return found.verdict
+    return found.verdict_at(threshold)

@@ -1,4 +1,4 @@
-"""The console: tables for people, JSON for programs, warnings on standard error, files to write."""
+"""Output of the verbs: tables, JSON, notes and warnings on standard error, checks of `--out`."""
 
 import errno
 import json
@@ -9,22 +9,30 @@ import sys
 import textwrap
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Annotated, Any, Literal, TextIO
-
-import typer
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from epiclick.errors import InputError, InputWarning, cannot_write, shortened
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from epiclick.api import BaseModel
+    from epiclick.data.counts import ClickCounts
+    from epiclick.fitted.state import BiasKind
+
 SCHEMA_VERSION = 1
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results only, no notes.")]
+FREE_SCALE = "The scale is free: absolute values rest on the prior, only relative ones on the data."
+MOST_CONTEXTS = 60
+"""Largest table of contexts that is printed; JSON has all rows."""
+
+BIAS_COLUMNS = ("mean", "low", "high", "relative", "relative_low", "relative_high")
 
 
 def print_json(record: Mapping[str, Any]) -> None:
-    """One object with its schema version, as a single line."""
+    """Print one object with its schema version, on a single line."""
     # dates and decimals of context columns are written as text
     print(json.dumps({"schema_version": SCHEMA_VERSION, **record}, default=str))
 
@@ -35,10 +43,10 @@ def print_table(
     rows: Iterable[Sequence[str]],
     prose: Sequence[str] = (),
 ) -> None:
-    """A table that fits the terminal, aligned on the right but for columns of prose.
+    """Print a table that fits the terminal; columns are right-aligned except those of prose.
 
-    Cells are broken between words only. Where that does not do, each row becomes lines of its own,
-    so that no number is ever cut.
+    Cells are wrapped between words only. If the table still does not fit, each row is printed as
+    `column: cell` lines, so that no number is ever cut.
     """
     from rich.console import Console
     from rich.markup import escape
@@ -65,7 +73,7 @@ def print_table(
 
 
 def column_widths(rows: Sequence[Sequence[str]], room: int) -> list[int] | None:
-    """Letters of each column, enough for its longest word; None if there is no room for that."""
+    """Width of each column, at least that of its longest word; None if they do not fit."""
     from rich.cells import cell_len
 
     columns = list(zip(*rows, strict=True))
@@ -76,7 +84,7 @@ def column_widths(rows: Sequence[Sequence[str]], room: int) -> list[int] | None:
     spare = room - sum(widths)
     if spare < 0:
         return None
-    # what is nearly wide enough comes first, so that as few columns as can be are broken
+    # columns that lack least come first, so that as few as possible are wrapped
     for at in sorted(range(len(columns)), key=lambda at: wanted[at] - widths[at]):
         more = min(wanted[at] - widths[at], spare)
         widths[at] += more
@@ -85,7 +93,7 @@ def column_widths(rows: Sequence[Sequence[str]], room: int) -> list[int] | None:
 
 
 def note(message: str, *, quiet: bool = False) -> None:
-    """A remark beside the result."""
+    """Print a remark to standard error."""
     if not quiet:
         print(message, file=sys.stderr)
 
@@ -103,23 +111,24 @@ def progress(message: str, *, quiet: bool = False) -> Iterator[None]:
 
 
 class Interrupted(Exception):
-    """Ctrl-C in a verb that leaves something behind; the message says what."""
+    """Ctrl-C in a verb that keeps part of its work; the message says what is kept."""
 
 
 @contextmanager
-def kept_when_stopped(words: str) -> Iterator[None]:
-    """Say at Ctrl-C what is kept, and how to go on."""
+def keeps(kept: str, out: Path | None) -> Iterator[None]:
+    """If the block is stopped or cannot write to `out`, the message ends with what is kept."""
     try:
-        yield
+        with nullcontext() if out is None else written_to(out, kept):
+            yield
     except KeyboardInterrupt:
-        raise Interrupted(words) from None
+        raise Interrupted(f"{kept[:1].lower()}{kept[1:]}") from None
 
 
 @contextmanager
-def told_warnings(*, quiet: bool) -> Iterator[list[str]]:
-    """Tell the library's warnings as notes, each once; the list grows as they come."""
-    told: list[str] = []
-    others = warnings.showwarning
+def collect_warnings(*, quiet: bool) -> Iterator[list[str]]:
+    """Print the library's warnings as notes, each once; the list grows as they arrive."""
+    collected: list[str] = []
+    show_others = warnings.showwarning
 
     def show(
         message: Warning | str,
@@ -130,98 +139,175 @@ def told_warnings(*, quiet: bool) -> Iterator[list[str]]:
         line: str | None = None,
     ) -> None:
         if not issubclass(category, InputWarning):
-            others(message, category, filename, lineno, file, line)
-        elif str(message) not in told:
-            told.append(str(message))
-            tell_warning(str(message), quiet=quiet)
+            show_others(message, category, filename, lineno, file, line)
+        elif str(message) not in collected:
+            collected.append(str(message))
+            print_warning(str(message), quiet=quiet)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", InputWarning)
         warnings.showwarning = show
-        yield told
+        yield collected
 
 
-def tell_warning(message: str, *, quiet: bool) -> None:
-    """A note on what may mislead."""
+def print_warning(message: str, *, quiet: bool) -> None:
+    """Print a warning to standard error."""
     note(f"epiclick: warning: {message}", quiet=quiet)
 
 
 def print_text(text: str) -> None:
-    """Sentences for people, in lines that fit the terminal; paths and names stay whole."""
+    """Print sentences wrapped to the terminal; paths and names are not broken."""
     width = min(shutil.get_terminal_size().columns, 80)
     for line in text.splitlines():
         print(textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False))
 
 
-def known(value: Any) -> Any:
-    """A record for JSON, which has neither NaN nor infinity: null in their place."""
+def json_safe(value: Any) -> Any:
+    """The record with None for NaN and infinity, which JSON lacks."""
     if isinstance(value, Mapping):
-        return {name: known(each) for name, each in value.items()}
+        return {name: json_safe(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [known(each) for each in value]
+        return [json_safe(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def number(value: float | None, digits: int = 4) -> str:
-    """A number for a table, "-" where it is unknown."""
+def format_number(value: float | None, digits: int = 4) -> str:
+    """A number for a table; "-" if it is unknown."""
     return "-" if value is None or math.isnan(value) else f"{value:.{digits}f}"
 
 
-OF_THE_PROCESS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EPIPE)
-"""Errors that no other place would mend."""
+def print_sizes(counts: "ClickCounts") -> None:
+    """Print the size of a log."""
+    pages = "" if counts.pages is None else f"{counts.pages:,} pages, "
+    print_text(
+        f"{pages}{len(counts):,} pairs of {counts.num_queries:,} queries, "
+        f"{counts.total_displays:,} displays, {counts.total_clicks:,} clicks"
+    )
+
+
+def print_bias(
+    model: "BaseModel", kind: "BiasKind | None" = None, level: float | None = None
+) -> None:
+    """Print the position bias and its scale; for a model with a history, first all contexts."""
+    percent = f"{100 * (model.level if level is None else level):g}%"
+    table, clicks = model.click_table(kind, level=level), model.fitted_.clicks
+    if clicks.history and len(table) <= MOST_CONTEXTS:
+        # with an anchor, relative values are the same again
+        shown = table if model.fitted_.anchor is None else table[table.columns[:-3]]
+        _print_bias_table(clicks.parameter.capitalize(), model, shown, percent, kind)
+    bias = model.position_bias(kind, level=level)
+    _print_bias_table("Position bias", model, bias, percent, kind)
+    names = model.fitted_.contexts.column_names
+    if given := model.fitted_.training.checks.get("given_bias"):
+        print_text(_given_bias(given, names))
+    elif model.fitted_.anchor is None:
+        print_text(FREE_SCALE)
+    if not bias["low"].notna().any():
+        print_text("No intervals: the model has point estimates of position bias only.")
+        return
+    from epiclick.fitted.tables import stored_at_bound
+
+    if bound := stored_at_bound(model.fitted_):
+        rows = table[names].iloc[bound].to_numpy().tolist()
+        places = "; ".join(", ".join(map(str, row)) for row in rows)
+        print_text(f"No interval at {', '.join(names)} {places}: the bias is at its bound.")
+
+
+def _print_bias_table(
+    title: str,
+    model: "BaseModel",
+    table: "pd.DataFrame",
+    percent: str,
+    kind: "BiasKind | None",
+) -> None:
+    """Print context columns, then the numeric columns that have values."""
+    names = [name for name in table.columns if name not in BIAS_COLUMNS]
+    shown = [name for name in BIAS_COLUMNS if name in table and table[name].notna().any()]
+    called = f"{kind} intervals" if kind else "intervals"
+    intervals = f", {percent} {called}" if "low" in shown else ""
+    print_table(
+        f"{title}{intervals}; relative to {reference_context(model, names)}",
+        [*names, *(name.replace("relative_", "rel. ") for name in shown)],
+        (
+            [*(str(row[name]) for name in names), *(format_number(row[name]) for name in shown)]
+            for row in table.to_dict("records")
+        ),
+    )
+
+
+def _given_bias(given: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
+    """Which biases were given, as a sentence."""
+    parts = []
+    for how, phrase in (("fixed", "fixed at the given value"), ("prior", "given a prior")):
+        rows = [" ".join(str(row[name]) for name in names) for row in given if row["how"] == how]
+        if rows:
+            parts.append(f"{phrase} at {', '.join(names)} {', '.join(rows)}")
+    return f"Position bias was {'; '.join(parts)}."
+
+
+def reference_context(model: "BaseModel", names: Sequence[str]) -> str:
+    """The context that others are relative to, by some of its columns: "position 1"."""
+    first = model.fitted_.contexts.slice(model.fitted_.anchor or 0, 1).to_pylist()[0]
+    return ", ".join(f"{name} {first[name]}" for name in names)
+
+
+PROCESS_ERRORS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EPIPE)
+"""Errors that another --out would not fix."""
 
 PARQUET = (".parquet", ".pq")
 ASIDE = ".12345678.checkpoint.part"
-"""What the names of files that are written beside the target may have more than its own."""
+"""Longest suffix of the temporary files that are written next to the target."""
 
 
 @contextmanager
 def written_to(out: Path, kept: str = "") -> Iterator[None]:
-    """Name --out where the system refuses to write it; what it refuses elsewhere is left alone.
+    """Turn an OSError from writing `out` into an InputError that names --out; pass others on.
 
     Args:
         out: the file or folder.
-        kept: what is not lost by it, a sentence.
+        kept: a sentence on what is not lost.
     """
     try:
         yield
     except OSError as error:
         named = error.filename
-        elsewhere = named is not None and not _beside(Path(os.fsdecode(named)), out)
-        if elsewhere or error.errno in OF_THE_PROCESS:
+        elsewhere = named is not None and not _is_near(Path(os.fsdecode(named)), out)
+        if elsewhere or error.errno in PROCESS_ERRORS:
             raise
-        raise InputError(f"{cannot_write(f'--out {out}', error)} {kept}".rstrip()) from error
+        message = f"{cannot_write(f'--out {out}', error)} {kept}".rstrip()
+        raise InputError(message, code="cannot-write") from error
 
 
 def check_writable(out: Path) -> None:
-    """Refuse a path in which no file can be made."""
+    """Refuse a path that cannot be created."""
     with written_to(out):
         place = out.absolute()
         with suppress(FileNotFoundError, NotADirectoryError):
-            os.lstat(f"{place}{ASIDE}")  # names may be too long
+            os.lstat(f"{place}{ASIDE}")  # the name may be too long
         parent = next(p for p in place.parents if p.exists())
     if not parent.is_dir() or not os.access(parent, os.W_OK):
         raise InputError(
-            f"--out {shortened(str(out))} cannot be written: {shortened(str(parent))} is no folder "
-            "for new files. Name another place."
+            f"--out {shortened(str(out))} cannot be written: {shortened(str(parent))} is not a "
+            "writable folder. Choose another path.",
+            code="cannot-write",
         )
 
 
 def check_folder(out: Path) -> None:
-    """Refuse a folder in which no file can be made."""
+    """Refuse a folder in which no file can be created."""
     check_writable(out)
     if out.exists() and not out.is_dir():
-        raise InputError(f"--out {out} is a file; name a folder")
+        raise InputError(f"--out {out} is a file; name a folder", code="not-a-folder")
     check_writable(out / "file")
 
 
-def check_taken(out: Path, names: Sequence[str], verb: str, *, begun: bool) -> None:
-    """Refuse to replace files in a folder that this verb has not begun; others there stay.
+def check_own_files(out: Path, names: Sequence[str], verb: str, *, begun: bool) -> None:
+    """Refuse to replace files in a folder that the verb has not written to before.
 
     Args:
         out: the folder.
-        names: what is to be written into it.
-        verb: who writes.
+        names: files and folders that the verb will write there.
+        verb: name of the verb.
         begun: whether the folder shows that the verb has written there before.
     """
     taken = [name for name in names if os.path.lexists(out / name)]
@@ -229,39 +315,44 @@ def check_taken(out: Path, names: Sequence[str], verb: str, *, begun: bool) -> N
         from epiclick.data.writing import named
 
         raise InputError(
-            f"--out {out} holds {named(taken)}, which epiclick {verb} did not write, and is left "
-            "as it is; name a new folder, or move what is there elsewhere"
+            f"--out {out} contains {named(taken)}, which epiclick {verb} did not write; nothing "
+            "was changed. Name a new folder, or move these files elsewhere",
+            code="foreign-files",
         )
 
 
 def check_file(
     out: Path, suffixes: Sequence[str], called: str, example: str, inputs: Sequence[str] = ()
 ) -> None:
-    """Refuse a file that cannot be written, is of another kind, or is itself read.
+    """Refuse a file that cannot be written, has the wrong suffix, or is also read.
 
     Args:
         out: the file.
-        suffixes: ends that its name may have; any if none.
-        called: what it is, in words.
+        suffixes: allowed suffixes; any if empty.
+        called: the format, for messages.
         example: name of such a file.
         inputs: files, folders and globs that are read.
     """
     check_writable(out)
     if out.is_dir():
-        raise InputError(f"--out {out} is a folder; name a file, such as {out / example}")
+        raise InputError(
+            f"--out {out} is a folder; name a file, such as {out / example}", code="not-a-file"
+        )
     if suffixes and out.suffix.lower() not in suffixes:
         raise InputError(
-            f"--out {out}: this is written as {called}; name a {suffixes[0]} file, such as "
-            f"{example}"
+            f"--out {out}: the format is {called}; name a {suffixes[0]} file, such as {example}",
+            code="wrong-suffix",
         )
     if inputs and out.exists():
         from epiclick.data.files import find_files
 
         if any(out.samefile(file) for file in find_files(inputs)):
-            raise InputError(f"--out {out} is a file that is read; name another")
+            raise InputError(
+                f"--out {out} is also an input; name another file", code="output-is-input"
+            )
 
 
-def _beside(path: Path, out: Path) -> bool:
-    """Whether a path is the target, in it, beside it, or a folder above it."""
+def _is_near(path: Path, out: Path) -> bool:
+    """Whether a path is the target, in it, next to it, or a folder above it."""
     place, path = (Path(os.path.abspath(each)) for each in (out, path))
     return path.is_relative_to(place.parent) or place.is_relative_to(path)

@@ -1,64 +1,48 @@
-"""`epiclick count`: a log into counts."""
+"""`epiclick count`: counts of displays and clicks from a log."""
 
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
-from epiclick.cli.console import (
-    PARQUET,
-    AsJson,
-    Quiet,
-    check_file,
-    note,
-    print_json,
-    print_table,
-    told_warnings,
-    written_to,
-)
-from epiclick.cli.fit import chosen_click_model
-from epiclick.cli.options import (
-    NOTHING_GIVEN,
-    USUAL,
-    ClickModel,
-    GivenOptions,
-    Logs,
-    print_sizes,
-    read_counts,
-    reads_log,
-)
+from epiclick.cli import console, options
 
 
-@reads_log
+@options.reads_log
 def count(
-    log: Logs,
+    log: options.Logs,
     out: Annotated[
-        Path | None, typer.Option(help="Write the counts to this Parquet file.", show_default=False)
+        Path | None, Option(help="Write the counts to this Parquet file.", show_default=False)
     ] = None,
     part: Annotated[
-        str | None, typer.Option(help="Keep counts apart by this column, such as a day.")
+        str | None, Option(metavar="COLUMN", help="Count separately by this column, such as a day.")
     ] = None,
     page_parts: Annotated[
-        int | None, typer.Option(help="Keep counts apart in this many folds of pages.")
+        int | None, Option(help="Count separately in this many folds of pages.")
     ] = None,
-    click_model: ClickModel = None,
-    given: GivenOptions = NOTHING_GIVEN,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    click_model: options.ClickModel = None,
+    given: options.GivenOptions = options.NOTHING_GIVEN,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Count displays and clicks of a log per query, document and position.
 
     Example: epiclick count clicks.parquet --out counts.parquet
     """
     if out is not None:
-        check_file(out, PARQUET, "Parquet", "counts.parquet", log)
-    clicks = chosen_click_model(click_model, None)
-    options = replace(given.over(USUAL), part=part, page_parts=page_parts, click_model=clicks)
-    with told_warnings(quiet=quiet or as_json) as warnings:
-        counts = read_counts(log, options, quiet=quiet or as_json)
+        console.check_file(out, console.PARQUET, "Parquet", "counts.parquet", log)
+    log_options = replace(
+        given.over(options.DEFAULTS),
+        part=part,
+        page_parts=page_parts,
+        click_model=options.chosen_click_model(click_model),
+    )
+    silent = quiet or as_json
+    with console.collect_warnings(quiet=silent) as warnings:
+        counts = options.read_counts(log, log_options, quiet=silent)
     if out is not None:
-        with written_to(out):
+        with console.written_to(out):
             counts.to_parquet(out)
 
     by_context = counts.by_given().by_context()
@@ -66,11 +50,11 @@ def count(
         rows = by_context.drop(columns="click_rate").to_dict("records")
         sizes = {"pages": counts.pages, "pairs": len(counts), "displays": counts.total_displays}
         record: dict[str, Any] = {**sizes, "clicks": counts.total_clicks, "by_position": rows}
-        print_json({**record, "warnings": warnings})
+        console.print_json({**record, "warnings": warnings})
         return
-    print_sizes(counts)
+    console.print_sizes(counts)
     names = counts.given[0].column_names
-    print_table(
+    console.print_table(
         f"Click rate by {', '.join(names)}",
         [*names, "displays", "clicks", "click rate"],
         (
@@ -84,4 +68,4 @@ def count(
         ),
     )
     if out is not None:
-        note(f"written to {out}", quiet=quiet)
+        console.note(f"written to {out}", quiet=quiet)

@@ -1,36 +1,11 @@
 """`epiclick evaluate`: how well models predict the clicks of a log."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
-from epiclick.cli.console import (
-    AsJson,
-    Quiet,
-    known,
-    note,
-    number,
-    print_json,
-    print_table,
-    print_text,
-    progress,
-    told_warnings,
-)
-from epiclick.cli.options import (
-    NOTHING_GIVEN,
-    Features,
-    GivenOptions,
-    Logs,
-    MissingFeatures,
-    Model,
-    Truth,
-    names_in,
-    read_counts,
-    reads_log,
-)
-from epiclick.cli.relevance import check_features
+from epiclick.cli import console, options
 from epiclick.errors import InputError
 
 if TYPE_CHECKING:
@@ -43,10 +18,10 @@ if TYPE_CHECKING:
 
 
 MOST_VALUES = 30
-"""Rows of the table by values; JSON holds them all."""
+"""Largest table by value that is printed; JSON has all rows."""
 
 MARKS = {"inside": "", "just outside": "*", "far outside": "**"}
-"""How a value is marked whose observed clicks differ from those predicted."""
+"""Marks of values whose observed clicks differ from the predicted ones."""
 
 COUNTED = ("displays", "clicks")
 RATES = ("observed", "predicted", "perplexity")
@@ -59,45 +34,45 @@ BASELINE_NAMES = {
 
 
 def print_scores(name: str, scores: "Evaluation", rivals: Mapping[str, "Evaluation"]) -> None:
-    """Scores overall beside other models and baselines, by queries and by context."""
+    """Print overall scores next to other models and baselines, then by query and by context."""
     models = {name: scores, **rivals}
     rows = [
-        [each, *_overall(evaluation.clicks), number(evaluation.fit.ratio, 2)]
+        [each, *_overall(evaluation.clicks), console.format_number(evaluation.fit.ratio, 2)]
         for each, evaluation in models.items()
     ]
     rows += [
         [BASELINE_NAMES.get(each, each), *_overall(baseline), ""]
         for each, baseline in scores.baselines.items()
     ]
-    print_table(
+    console.print_table(
         "Log-likelihood per display, pair and page; perplexity",
         ["", "display", "pair", "page", "perplexity", "chi2/df"],
         rows,
     )
-    print_table(
-        "By what the model has seen of the queries",
+    console.print_table(
+        "By whether the model was trained on the query",
         ["queries", "displays", "display", "pair", "perplexity"],
         (
             [
                 each,
                 f"{int(part.by_context['displays'].sum()):,}",
-                number(part.display_log_likelihood),
-                number(part.pair_log_likelihood),
-                number(part.perplexity),
+                console.format_number(part.display_log_likelihood),
+                console.format_number(part.pair_log_likelihood),
+                console.format_number(part.perplexity),
             ]
             for each, part in scores.by_queries.items()
         ),
     )
     table = scores.clicks.by_context
     contexts = [c for c in table.columns if c not in (*COUNTED, *RATES)]
-    print_table(
+    console.print_table(
         f"Observed and predicted click rate by {', '.join(contexts)}",
         [*contexts, *COUNTED, *RATES],
         (
             [
                 *(str(row[each]) for each in contexts),
                 *(f"{row[each]:,}" for each in COUNTED),
-                *(number(row[each]) for each in RATES),
+                *(console.format_number(row[each]) for each in RATES),
             ]
             for row in table.to_dict("records")
         ),
@@ -109,7 +84,7 @@ def by_records(
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Backtest of the whole log, and of each value of some columns with its log-likelihood.
 
-    A value's row names its `column` and `value`; `observed` and `predicted` are clicks a display.
+    A row has the `column` and the `value`; `observed` and `predicted` are clicks per display.
     """
     import numpy as np
 
@@ -121,7 +96,7 @@ def by_records(
     rows = []
     for column in columns:
         assert probability is not None
-        # to the scores, a value is as good as a context
+        # scores treat a value like a context
         table = score_clicks(column.counts, probability[column.entry]).by_context
         table["log_likelihood"] = -np.log(table.pop("perplexity"))
         scores = table.drop(columns=column.name).to_dict("records")
@@ -134,27 +109,27 @@ def by_records(
 
 
 def print_backtest(record: Mapping[str, Any]) -> None:
-    """Observed and predicted clicks of the whole log, as a sentence."""
-    print_text(f"Backtest: {record['words']}.")
+    """Print observed and predicted clicks of the whole log."""
+    console.print_text(f"Backtest: {record['words']}.")
 
 
 def print_by(by: str, values: Sequence[Mapping[str, Any]]) -> None:
-    """Clicks of each value of a column, of the most displayed ones if there are many."""
+    """Print clicks by value of a column; if there are many, of the most displayed ones."""
     shown = values
     if len(values) > MOST_VALUES:
         shown = sorted(values, key=lambda row: -row["displays"])[:MOST_VALUES]
     paged = all(row["per"] == "page" for row in values)
     rates = ("observed_per_page", "predicted_per_page") if paged else ("observed", "predicted")
     room = max(1, *(len(_mark(row)) for row in shown))
-    print_table(
-        f"By {by}: clicks a {'page' if paged else 'display'}"
+    console.print_table(
+        f"By {by}: clicks per {'page' if paged else 'display'}"
         + (f", the {MOST_VALUES} most displayed" if shown is not values else ""),
         [by, *COUNTED, "observed", "predicted", "observed/predicted"],
         (
             [
                 str(row["value"]),
                 *(f"{row[each]:,}" for each in COUNTED),
-                *(number(row[each]) for each in rates),
+                *(console.format_number(row[each]) for each in rates),
                 f"{_ratio(row)}{_mark(row):{room}}",
             ]
             for row in shown
@@ -164,7 +139,7 @@ def print_by(by: str, values: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _print_marks(values: Sequence[Mapping[str, Any]]) -> None:
-    """How many values lie outside, and how many would by chance."""
+    """Print how many values are marked, and how many would be by chance."""
     from epiclick.evaluation.backtest import FAR
 
     graded = [row for row in values if row["grade"] is not None]
@@ -172,23 +147,22 @@ def _print_marks(values: Sequence[Mapping[str, Any]]) -> None:
         return
     level = graded[0]["level"]
     wide = max(FAR, level)
-    for grade, words, share in (
-        ("just outside", f"1 lies just outside the {level:.0%} interval", wide - level),
-        ("far outside", f"1 lies far outside it, beyond a {wide:.0%} interval", 1 - wide),
+    for grade, meaning, share in (
+        ("just outside", f"1 is just outside the {level:.0%} interval", wide - level),
+        ("far outside", f"1 is far outside it, beyond the {wide:.0%} interval", 1 - wide),
     ):
         many = sum(row["grade"] == grade for row in graded)
-        print_text(
-            f"{MARKS[grade]} {words}: {many:,} of {len(graded):,} values; by chance "
-            f"{share * len(graded):.1f} would."
+        console.print_text(
+            f"{MARKS[grade]} {meaning}: {many:,} of {len(graded):,} values; "
+            f"{share * len(graded):.1f} expected by chance."
         )
 
 
 def _ratio(row: Mapping[str, Any]) -> str:
-    """Clicks observed for one predicted, with the interval where it is known."""
-    if row["grade"] is None:
-        return number(row["ratio"], 2)
-    ends = f"{number(row['ratio_low'], 2)} to {number(row['ratio_high'], 2)}"
-    return f"{number(row['ratio'], 2)} ({ends})"
+    """Observed clicks per predicted click, with the interval if it is known."""
+    names = ("ratio", "ratio_low", "ratio_high")
+    ratio, low, high = (console.format_number(row[name], 2) for name in names)
+    return ratio if row["grade"] is None else f"{ratio} ({low} to {high})"
 
 
 def _mark(row: Mapping[str, Any]) -> str:
@@ -197,42 +171,41 @@ def _mark(row: Mapping[str, Any]) -> str:
 
 def _overall(scores: "ClickScores") -> list[str]:
     return [
-        number(scores.display_log_likelihood),
-        number(scores.pair_log_likelihood),
-        number(scores.page_log_likelihood),
-        number(scores.perplexity),
+        console.format_number(scores.display_log_likelihood),
+        console.format_number(scores.pair_log_likelihood),
+        console.format_number(scores.page_log_likelihood),
+        console.format_number(scores.perplexity),
     ]
 
 
-@reads_log
+@options.reads_log
 def evaluate(
-    model: Model,
-    log: Logs,
-    features: Features = None,
+    model: options.Model,
+    log: options.Logs,
+    features: options.Features = None,
     train: Annotated[
         list[str] | None,
-        typer.Option(
-            help="The model's own log, read with the model's own --where, from which baselines "
-            "learn. May be repeated."
+        Option(
+            metavar="LOG",
+            help="Log that the model was fitted to, to fit the baselines; read with the --where of "
+            "the fit. May be repeated.",
         ),
     ] = None,
-    against: Annotated[
-        list[Path] | None, typer.Option(help="Another model to compare with. May be repeated.")
-    ] = None,
+    against: options.OtherModels = None,
     by: Annotated[
         str | None,
-        typer.Option(help="Columns whose values are told apart, such as variant,device,day."),
+        Option(metavar="COLUMNS", help="Also score by these columns, such as variant,device."),
     ] = None,
-    truth: Truth = None,
-    missing_features: MissingFeatures = "error",
-    given: GivenOptions = NOTHING_GIVEN,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    truth: options.Truth = None,
+    missing_features: options.MissingFeatures = "error",
+    given: options.GivenOptions = options.NOTHING_GIVEN,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Score a model on a log: log-likelihood, perplexity, observed and predicted clicks.
 
-    Columns and contexts of the log are read as the model's own log was, by default, and all its
-    rows. Use pages that the model was not trained on.
+    The log is read with the options saved in the model by default, but all its rows are used.
+    Use pages that the model was not trained on.
 
     Example: epiclick evaluate model test.parquet --features features.parquet
     """
@@ -247,25 +220,22 @@ def evaluate(
     fitted = load(model)
     others = {str(path): load(path) for path in against or []}
     for each in (fitted, *others.values()):
-        check_features(each, features)
-    uses_features = any(each.fitted_.features is not None for each in (fitted, *others.values()))
-    if features is not None and not uses_features:
-        note("no model was trained on features, so --features is not used", quiet=silent)
+        options.check_features(each, features)
+    joined = options.used_features([fitted, *others.values()], features, quiet=silent)
 
-    with told_warnings(quiet=silent) as warnings:
-        options = given.over_saved(fitted.fitted_.options, log, quiet=silent)
-        joined = features if uses_features else None
+    with console.collect_warnings(quiet=silent) as warnings:
+        log_options = given.over_saved(fitted.fitted_.options, log, quiet=silent)
         with unchanged(log):
-            counts = read_counts(log, options, joined, missing_features, quiet=silent)
-            parted = count_by(list(log), options, counts, names_in(by))
-            pages = page_weights(list(log), options, counts)
+            counts = options.read_counts(log, log_options, joined, missing_features, quiet=silent)
+            columns = count_by(list(log), log_options, counts, options.names_in(by))
+            pages = page_weights(list(log), log_options, counts)
         trained = None
         if train:
             own = given.over_own(fitted.fitted_.options, train, quiet=silent)
-            trained = read_counts(train, own, quiet=silent)
-        with progress("scoring", quiet=silent):
+            trained = options.read_counts(train, own, quiet=silent)
+        with console.progress("scoring", quiet=silent):
             scores, rivals = score(fitted, others, counts, pages, trained)
-            whole, values = by_records(fitted, counts, parted)
+            whole, values = by_records(fitted, counts, columns)
             covered = () if true is None else coverage_in_world(fitted.fitted_, counts, true)
 
     if as_json:
@@ -275,13 +245,13 @@ def evaluate(
         for name, rival in rivals.items():
             record["against"][name] = rival.to_dict()
             del record["against"][name]["baselines"]
-        print_json(known(record))
+        console.print_json(console.json_safe(record))
         return
     print_scores(str(model), scores, rivals)
     print_backtest(whole)
     if covered:
-        print_text(coverage_summary(covered))
-    for name in names_in(by):
+        console.print_text(coverage_summary(covered))
+    for name in options.names_in(by):
         print_by(name, [row for row in values if row["column"] == name])
 
 
@@ -292,7 +262,7 @@ def score(
     pages: "PageWeights | None",
     trained: "ClickCounts | None",
 ) -> tuple["Evaluation", dict[str, "Evaluation"]]:
-    """Scores of the model, and of those it is compared with."""
+    """Scores of the model and of the models it is compared with."""
     from epiclick.evaluation.log_scores import evaluate as evaluate_model
 
     scores = evaluate_model(model.fitted_, counts, pages=pages, train=trained)
@@ -301,5 +271,5 @@ def score(
         try:
             rivals[name] = evaluate_model(other.fitted_, counts, pages=pages)
         except InputError as error:
-            raise InputError(f"--against {name}: {error}") from error
+            raise error.with_message(f"--against {name}: {error}") from error
     return scores, rivals

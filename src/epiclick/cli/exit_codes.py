@@ -1,4 +1,4 @@
-"""How a call ends: an exit code, and one message where something was wrong or stopped it."""
+"""Exit codes, and one message for whatever went wrong or stopped the call."""
 
 import io
 import os
@@ -16,7 +16,7 @@ from typing import Any
 import typer
 
 from epiclick.cli.console import Interrupted
-from epiclick.cli.help import UsageError, mistake
+from epiclick.cli.help import UsageError, usage_message
 from epiclick.errors import (
     BAD_INPUT,
     MACHINE_FAILED,
@@ -27,23 +27,23 @@ from epiclick.errors import (
 )
 
 OUTPUT = "standard output"
-"""What an error of standard output names as its file."""
+"""File name in errors of standard output."""
 
 
 class Stream(io.FileIO):
-    """A standard stream; after its first failure whatever is still printed is let go.
+    """A standard stream that drops all output after its first failure.
 
-    Otherwise Python fails once more when it closes the streams, with a code of its own.
+    Otherwise Python would fail again when it closes the streams, with another exit code.
     """
 
     def __init__(self, number: int, *, required: bool) -> None:
-        """Write to a file that is open; its failures are raised if it is required."""
+        """Write to an open file descriptor; failures are raised if the stream is required."""
         super().__init__(number, "w", closefd=False)
         self.required = required
         self.failed = False
 
     def write(self, data: Any) -> int:
-        """Write as much as can be at once."""
+        """Write as much as possible at once."""
         if not self.failed:
             try:
                 return super().write(data) or 0
@@ -55,38 +55,38 @@ class Stream(io.FileIO):
 
 
 @contextmanager
-def steady_streams() -> Iterator[None]:
-    """Failures of standard output name it; notes that cannot be written are left out.
+def safe_streams() -> Iterator[None]:
+    """Report failures of standard output by name; drop notes that cannot be written.
 
-    Letters that an encoding lacks are written as \\xe9 and the like. UTF-8 lacks some, too: bytes
-    of a file's name that are none.
+    Characters that the encoding lacks are escaped, such as \\xe9. UTF-8 lacks some, too: bytes of
+    a file name that are not UTF-8.
     """
     before = sys.stdout, sys.stderr
     _fill_closed()
-    sys.stdout = _steady(sys.stdout, 1, required=True)
-    sys.stderr = _steady(sys.stderr, 2, required=False)
+    sys.stdout = _safe(sys.stdout, 1, required=True)
+    sys.stderr = _safe(sys.stderr, 2, required=False)
     try:
         yield
     finally:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None and stream not in before:
-                with suppress(OSError):  # the call has its code already
+                with suppress(OSError):  # the exit code is already decided
                     stream.flush()
         sys.stdout, sys.stderr = before
 
 
 def _fill_closed() -> None:
-    """Keep files that are opened from now on from being taken for a stream that is closed."""
+    """Open closed standard descriptors, so that no other file is given their number."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     while nowhere <= 2:
         nowhere = os.dup(nowhere)
     os.close(nowhere)
 
 
-def _steady(stream: Any, number: int, *, required: bool) -> Any:
-    """The stream in a form that does not fail twice; others' stand-ins, and a closed output, stay.
+def _safe(stream: Any, number: int, *, required: bool) -> Any:
+    """The stream in a form that does not fail twice; replaced or closed streams are kept.
 
-    Windows writes to its console in a way of its own.
+    Windows has its own way to write to the console.
     """
     own = stream is (sys.__stdout__, sys.__stderr__)[number - 1]
     if not own or os.name != "posix" or (stream is None and required):
@@ -102,45 +102,45 @@ def _steady(stream: Any, number: int, *, required: bool) -> Any:
     )
 
 
-INTERNAL = 70  # as sysexits.h counts an error of the software itself
-INTERRUPTED = 128 + 2  # as a shell counts a call that Ctrl-C ended
-NO_READER = 128 + 13  # as it counts one whose output nobody reads any more
+INTERNAL = 70  # EX_SOFTWARE of sysexits.h
+INTERRUPTED = 128 + 2  # as shells report SIGINT
+NO_READER = 128 + 13  # as shells report SIGPIPE
 
 TRACEBACK = "EPICLICK_TRACEBACK"
-"""Environment variable that has the traceback printed above the message."""
+"""Environment variable that turns on tracebacks."""
 
 
-def end_code(call: Callable[[], Any]) -> int:
-    """Make a call of the command line; what went wrong is said in words, not in a traceback."""
-    with steady_streams(), ends_like_ctrl_c() as ended:
+def exit_code(call: Callable[[], Any]) -> int:
+    """Run the command line; print a message instead of a traceback if something goes wrong."""
+    with safe_streams(), signals_as_ctrl_c() as ended:
         code = _code(call)
     return 128 + ended[0] if ended and code == INTERRUPTED else code
 
 
 def _code(call: Callable[[], Any]) -> int:
     if sys.stdout is None:
-        return _say(
-            "standard output is closed, so the result would be lost. Send it to a file, as in "
-            "> result.txt, or nowhere, as in > /dev/null.",
+        return _fail(
+            "standard output is closed, so the result would be lost. Redirect it to a file, as in "
+            "> result.txt, or discard it, as in > /dev/null.",
             BAD_INPUT,
         )
     try:
         code = call()
         sys.stdout.flush()
     except UsageError as error:
-        return _say(mistake(error), BAD_INPUT)
+        return _fail(usage_message(error), BAD_INPUT)
     except InputError as error:
         return _refused(error)
     except Interrupted as stopped:
-        return _say(f"stopped; {stopped}", INTERRUPTED)
+        return _fail(f"stopped; {stopped}", INTERRUPTED)
     except typer.Abort as abort:
-        if isinstance(abort.__cause__, EOFError):  # Typer takes it for Ctrl-D
+        if isinstance(abort.__cause__, EOFError):  # Typer takes an EOFError for Ctrl-D
             return _internal(abort.__cause__)
         code = INTERRUPTED
     except KeyboardInterrupt:
         code = INTERRUPTED
     except MemoryError as error:
-        return _say(str(error) or "out of memory", MACHINE_FAILED)
+        return _fail(str(error) or "out of memory", MACHINE_FAILED)
     except BrokenPipeError:
         return NO_READER
     except OSError as error:
@@ -151,14 +151,15 @@ def _code(call: Callable[[], Any]) -> int:
         code = end.code
     except UnicodeEncodeError as error:
         return _unwritable_letters(error)
-    except Exception as error:  # noqa: BLE001 - the last resort: whatever it is gets a message
+    except Exception as error:  # noqa: BLE001 - last resort: every error gets a message
         return _internal(error)
     if code == INTERRUPTED:
-        return _say("stopped; nothing was written. The same command starts anew.", INTERRUPTED)
+        return _fail("stopped; nothing was written. The same command starts over.", INTERRUPTED)
     return code if isinstance(code, int) else 0
 
 
-def _say(message: str, code: int) -> int:
+def _fail(message: str, code: int) -> int:
+    """Print the message to standard error; returns the code."""
     if os.environ.get(TRACEBACK) and sys.exc_info()[0] is not None:
         traceback.print_exc()
     print(f"epiclick: {message}", file=sys.stderr)
@@ -166,44 +167,44 @@ def _say(message: str, code: int) -> int:
 
 
 def _refused(error: InputError) -> int:
-    """A refusal in the words it has; where the system is behind it, the code says so."""
+    """The exit code of bad input, or of the system error that caused it."""
     refusal = refusal_of(error)
-    return _say(str(error), BAD_INPUT if refusal is None else refusal.code)
+    return _fail(str(error), BAD_INPUT if refusal is None else refusal.code)
 
 
 def _refused_by_system(error: OSError) -> int:
     refusal = refusal_of(error)
     assert refusal is not None
     if error.filename == OUTPUT:
-        return _say(f"{cannot_write(OUTPUT, error)} What was printed is incomplete.", refusal.code)
-    return _say(cannot_use(error), refusal.code)
+        return _fail(f"{cannot_write(OUTPUT, error)} What was printed is incomplete.", refusal.code)
+    return _fail(cannot_use(error), refusal.code)
 
 
 def _unwritable_letters(error: UnicodeEncodeError) -> int:
-    """Bytes of a file's name that are no letters, which engines and pages cannot hold."""
+    """A file name that is not UTF-8, which DuckDB, Arrow and HTML pages cannot represent."""
     name = re.search("[^'\"\\s]*[\ud800-\udfff][^'\"\\s]*", error.object)
     if name is None:
         return _internal(error)
-    return _say(
-        f"{name[0]} is not UTF-8, and tables and pages can be neither read nor written under such "
-        "a name. Rename the file or folder.",
+    return _fail(
+        f"the name {name[0]} is not UTF-8, so the file can be neither read nor written. Rename "
+        "the file or folder.",
         BAD_INPUT,
     )
 
 
 def _internal(error: BaseException) -> int:
-    """An error that nobody foresaw, unless an engine says in its own words what the system said."""
+    """An unexpected error: a bug, unless a library has wrapped an error of the system."""
     from epiclick import __version__
 
     refusal = refusal_of(error)
     if refusal is not None:
-        return _say(f"{refusal.why}. {refusal.remedy} ({_named(error)})", refusal.code)
-    if "RESOURCE_EXHAUSTED" in str(error):  # jax's word for it
-        return _say(f"out of memory. Use less data at a time. ({_named(error)})", MACHINE_FAILED)
+        return _fail(f"{refusal.why}. {refusal.remedy} ({_named(error)})", refusal.code)
+    if "RESOURCE_EXHAUSTED" in str(error):  # as jax reports it
+        return _fail(f"out of memory. Use less data at a time. ({_named(error)})", MACHINE_FAILED)
     where = f"epiclick {__version__}, Python {platform.python_version()}, {platform.system()}"
-    return _say(
+    return _fail(
         f"internal error: {_named(error)} ({where}). This is a bug in epiclick: please report it "
-        f"with the command, and with the traceback that {TRACEBACK}=1 before it shows.",
+        f"with the command and the traceback that it prints after {TRACEBACK}=1.",
         INTERNAL,
     )
 
@@ -214,16 +215,16 @@ def _named(error: BaseException) -> str:
 
 
 @contextmanager
-def ends_like_ctrl_c() -> Iterator[list[int]]:
-    """Take a request to end, or a terminal that is closed, for Ctrl-C; the list has its number.
+def signals_as_ctrl_c() -> Iterator[list[int]]:
+    """Treat SIGTERM and SIGHUP like Ctrl-C; the list receives the signal's number.
 
-    So files half-written are removed, and what is kept is said, whoever stops the call.
+    So partly written files are removed, and the message says what is kept, whatever stops the call.
     """
     ended: list[int] = []
 
     def end(number: int, frame: FrameType | None) -> None:
         ended.append(number)
-        # training holds Ctrl-C back until its step is done; one that is ignored would not come
+        # training delays Ctrl-C until its step is done; an ignored one would never arrive
         if callable(signal.getsignal(signal.SIGINT)):
             signal.raise_signal(signal.SIGINT)
         else:

@@ -1,4 +1,4 @@
-"""`epiclick fit`: a model of a log."""
+"""`epiclick fit`: fit a click model to a log."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -6,39 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
-import typer
+from typer import Option
 
-from epiclick.cli.console import (
-    AsJson,
-    Interrupted,
-    Quiet,
-    check_writable,
-    known,
-    note,
-    number,
-    print_json,
-    print_text,
-    tell_warning,
-    told_warnings,
-)
+from epiclick.cli import console, options
 from epiclick.cli.help import Verb
-from epiclick.cli.options import (
-    NOTHING_GIVEN,
-    USUAL,
-    ClickModel,
-    GivenOptions,
-    Logs,
-    MissingFeatures,
-    numbers_in,
-    print_sizes,
-    read_counts,
-    reads_log,
-)
-from epiclick.cli.position_bias import bias_records, print_bias
 from epiclick.data.schema import LogOptions
 from epiclick.errors import InputError
 from epiclick.estimators.names import POINTWISE, EstimatorName
-from epiclick.fitted.state import ThetaPosterior
 
 if TYPE_CHECKING:
     from epiclick.api import BaseModel
@@ -48,11 +22,11 @@ if TYPE_CHECKING:
 Estimator = Literal[EstimatorName, "pointwise"]
 
 
-class FitCommand(Verb):
-    """A verb whose help shows the defaults of the models."""
+class FitVerb(Verb):
+    """The verb, with the defaults of the model classes in its help."""
 
     @staticmethod
-    def shown() -> Mapping[str, str]:
+    def defaults() -> Mapping[str, str]:
         """Defaults by option."""
         from epiclick.api import EpistemicPBM, PointwisePBM
         from epiclick.plans import EPOCHS, EPOCHS_TO_MODE, EPOCHS_WITHOUT_FEATURES
@@ -62,33 +36,20 @@ class FitCommand(Verb):
         defaults = {"epochs": f"{EPOCHS}, without features {bare}"}
         for name, value in EpistemicPBM().get_params().items():
             if value is False or name in defaults:
-                continue  # a switch, or told
-            words = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+                continue  # a switch, or set above
+            text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
             if pointwise.get(name, value) != value:
-                words += f", pointwise {pointwise[name]}"
-            defaults[name] = words
+                text += f", pointwise {pointwise[name]}"
+            defaults[name] = text
         return defaults
-
-
-def chosen_click_model(given: str | None, init: Path | None) -> str:
-    """Name of the click model: as given, or that of the model to start from, or the usual one."""
-    from epiclick.api import load
-    from epiclick.click_models.registry import click_model
-
-    if given is None:
-        return "pbm" if init is None else load(init).click_model
-    try:
-        return click_model(given).name
-    except InputError as error:
-        raise InputError(str(error).replace("click_model", "--click-model", 1)) from error
 
 
 def make_model(
     estimator: Estimator | None, settings: Mapping[str, Any], click_model: str = "pbm"
 ) -> "BaseModel":
-    """A model that is not fitted yet; what is not given is left to its class.
+    """An unfitted model with these settings and the defaults of its class.
 
-    Settings that cannot be meant are refused here, before a log is read.
+    Invalid settings are refused here, before a log is read.
     """
     from epiclick.api import EPISTEMIC, PointwisePBM
     from epiclick.plans import check_parameters
@@ -96,12 +57,16 @@ def make_model(
     model: BaseModel
     if estimator == POINTWISE:
         if foreign := [name for name in settings if name not in PointwisePBM().get_params()]:
-            options = ", ".join(map(_option, foreign))
-            raise InputError(f"{options} cannot be used with --estimator {POINTWISE}; leave it out")
+            raise InputError(
+                f"{', '.join(map(options.flag, foreign))} cannot be used with --estimator "
+                f"{POINTWISE}; leave it out",
+                code="option-does-not-apply",
+            )
         if click_model != PointwisePBM.click_model:
             raise InputError(
-                f"--estimator {POINTWISE} is for --click-model {PointwisePBM.click_model} alone; "
-                f"leave it out for {click_model}"
+                f"--estimator {POINTWISE} needs --click-model {PointwisePBM.click_model}; leave it "
+                f"out for {click_model}",
+                code="option-does-not-apply",
             )
         model = PointwisePBM(**settings)
     else:
@@ -110,15 +75,16 @@ def make_model(
     try:
         check_parameters(model)
     except InputError as error:
-        # the message names the class and its parameters, which nobody typed
+        # the message names the class and its parameters, not the options
         wrong = str(error).removeprefix(f"{type(model).__name__}: ").split("; ")
         named = (rule.split(" ", 1) for rule in wrong)
-        raise InputError("; ".join(f"{_option(name)} {rule}" for name, rule in named)) from error
+        message = "; ".join(f"{options.flag(name)} {rule}" for name, rule in named)
+        raise error.with_message(message) from error
     return model
 
 
 def parse_anchor(text: str, counts: "ClickCounts") -> Any:
-    """A context as the log has it: 1 is a number where positions are; "none" is None."""
+    """The anchor with the types of the log's context columns; None for "none"."""
     import pyarrow as pa
 
     if text.lower() in ("auto", "none"):
@@ -131,18 +97,14 @@ def parse_anchor(text: str, counts: "ClickCounts") -> Any:
             for value, column in zip(values, columns, strict=True)
         ]
     except ValueError:
-        return text  # whoever looks it up among the contexts names those there are
+        return text  # the fit refuses it and lists the contexts
     return typed[0] if len(typed) == 1 else tuple(typed)
-
-
-def _option(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
 
 
 def fit_record(
     model: "BaseModel", counts: "ClickCounts", warnings: Sequence[str]
 ) -> dict[str, Any]:
-    """For JSON: sizes are of the whole log, `trained_on` of what was not held out."""
+    """The record for JSON: sizes of the whole log; `trained_on` excludes what was held out."""
     training = model.fitted_.training
     return {
         "pairs": len(counts),
@@ -159,8 +121,8 @@ def fit_record(
         "log_likelihood": training.log_likelihood,
         "chi2_per_df": training.checks["chi2_per_df"],
         "click_model": model.click_model,
-        "position_bias": bias_records(model),
-        "parameters": known(model.click_table().to_dict("records")),
+        "position_bias": model.position_bias().to_dict("records"),
+        "parameters": model.click_table().to_dict("records"),
         "anchor": training.checks["anchor"],
         "at_bound": training.checks["at_bound"],
         "identifiability": training.checks["identifiability"],
@@ -172,40 +134,44 @@ def fit_record(
 
 
 def print_fit(model: "BaseModel", counts: "ClickCounts", *, valid: bool, quiet: bool) -> None:
-    """For people: sizes, time, likelihood, fit, position bias, and what the log can tell of it."""
+    """Print sizes, time, likelihood, fit, position bias, and what the log can identify."""
     training = model.fitted_.training
-    words = "\n".join(training.checks["words"])
+    findings = "\n".join(training.checks["words"])
     for warning in training.warnings:
-        if warning not in words:
-            tell_warning(warning, quiet=quiet)
-    print_sizes(counts)
-    print_text(
+        if warning not in findings:
+            console.print_warning(warning, quiet=quiet)
+    console.print_sizes(counts)
+    console.print_text(
         f"{training.epochs} epochs in {training.seconds:.1f} s, the best was {training.best_epoch}"
     )
-    of = "the pairs trained on"
+    of = "the training pairs"
     if valid:
         of = "the validation log"
     elif len(model.fitted_.queries.held_out):
-        of = f"{len(model.fitted_.queries.held_out):,} queries held out"
-    print_text(f"log-likelihood per display {number(training.log_likelihood)}, of {of}")
+        of = f"{len(model.fitted_.queries.held_out):,} held-out queries"
+    console.print_text(
+        f"log-likelihood per display {console.format_number(training.log_likelihood)}, of {of}"
+    )
     ratio = training.checks["chi2_per_df"]
     if ratio is None:
-        print_text("chi2/df unknown: too few items were shown often enough")
+        console.print_text("chi2/df unknown: too few items were shown often enough")
     else:
         df = training.checks["chi2_df"]
         title = model.fitted_.clicks.title
-        print_text(f"chi2/df {ratio:.2f}, df {df:,} (1: clicks vary as a {title} says)")
-    print_bias(model)
-    print_text(words)
+        console.print_text(
+            f"chi2/df {ratio:.2f}, df {df:,} (1: clicks vary as the {title} predicts)"
+        )
+    console.print_bias(model)
+    console.print_text(findings)
 
 
 def check_model_out(
     out: Path, inputs: Sequence[str], init: Path | None, *, overwrite: bool
 ) -> None:
-    """Refuse, before any work, a folder that cannot be written, or what is read there would harm.
+    """Refuse, before any work, a folder that cannot be written or would destroy an input.
 
-    A model is replaced only where that is asked for, also by one that starts from it: the model to
-    start from is read before, and replaced whole.
+    A model is replaced only with --overwrite. It may be the model to start from, which is read
+    first and replaced as a whole.
     """
     from epiclick.data.files import find_files
     from epiclick.fitted.storage import check_replaceable
@@ -213,33 +179,41 @@ def check_model_out(
     place = out.resolve()
     for file in map(Path.resolve, find_files(inputs)):
         if file.is_relative_to(place):
-            raise InputError(f"--out {out} would replace {file}, which is read; name another")
+            raise InputError(
+                f"--out {out} would replace {file}, which is an input; name another folder",
+                code="output-is-input",
+            )
     folders = [Path(path).resolve() for path in inputs if Path(path).is_dir()]
     if init is not None and init.resolve() != place:
         folders.append(init.resolve())
     for folder in folders:
         if place.is_relative_to(folder):
-            raise InputError(f"--out {out} lies in {folder}, which is read; name another place")
+            raise InputError(
+                f"--out {out} is inside {folder}, which is an input; name another folder",
+                code="output-inside-input",
+            )
     if check_replaceable(out) and not overwrite:
         raise InputError(
-            f"--out {out} holds a model; give --overwrite to replace it, or name another folder"
+            f"--out {out} contains a model; give --overwrite to replace it, or name another folder",
+            code="model-exists",
         )
-    check_writable(out)
+    console.check_writable(out)
 
 
 def find_checkpoint(out: Path, *, resume: bool, quiet: bool) -> Path:
-    """Where the run is kept until its model is written; tells of a run that was stopped."""
+    """The checkpoint of this run; notes that it would replace that of a stopped run."""
     from epiclick.training.checkpoint import unfinished
 
     checkpoint = unfinished(out.absolute())
     if resume and not checkpoint.exists():
         raise InputError(
-            f"there is no checkpoint {checkpoint} to resume from; start anew without --resume"
+            f"there is no checkpoint {checkpoint} to resume from; start over without --resume",
+            code="checkpoint-missing",
         )
     if checkpoint.exists() and not resume:
-        note(
-            f"{checkpoint} is of a run that was stopped; this one starts anew and overwrites it "
-            "(--resume would go on with it)",
+        console.note(
+            f"{checkpoint} is from a stopped run; this run starts over and overwrites it (--resume "
+            "would continue it)",
             quiet=quiet,
         )
     return checkpoint
@@ -247,25 +221,25 @@ def find_checkpoint(out: Path, *, resume: bool, quiet: bool) -> Path:
 
 @contextmanager
 def kept_for_resume(out: Path, checkpoint: Path, *, resume: bool) -> Iterator[None]:
-    """Say at Ctrl-C how to go on, if a checkpoint of this run was written."""
+    """On Ctrl-C, say how to continue if this run has written a checkpoint."""
     earlier = None if resume else _written(checkpoint)
     try:
         yield
     except KeyboardInterrupt as stop:
         if _written(checkpoint) in (None, earlier):
             raise
-        raise Interrupted(
+        raise console.Interrupted(
             f"{out} was not written, and the run is kept in {checkpoint}. "
-            "To go on, give the same command again with --resume."
+            "To continue, run the same command again with --resume."
         ) from stop
 
 
 def save(model: "BaseModel", out: Path, checkpoint: Path) -> None:
-    """Write the model; if that fails, say that nothing needs to be learned again."""
+    """Write the model; if that fails, say that no training is lost."""
     try:
         model.save(out)
     except InputError as error:
-        raise InputError(
+        raise error.with_message(
             f"{error}\nThe run is kept in {checkpoint}: the same command with --resume writes the "
             "model without training again."
         ) from error
@@ -278,89 +252,79 @@ def _written(file: Path) -> int | None:
 UNITS = "whole numbers such as 64,64,32"
 
 
-@reads_log
+@options.reads_log
 def fit(
-    log: Logs,
-    out: Annotated[Path, typer.Option(help="Folder to write.", show_default=False)],
-    features: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE", help="Features of the items: query_id, doc_id, one column each."
-        ),
-    ] = None,
-    click_model: ClickModel = None,
+    log: options.Logs,
+    out: options.OutFolder,
+    features: options.Features = None,
+    click_model: options.ClickModel = None,
     estimator: Annotated[
-        Estimator | None,
-        typer.Option(metavar="NAME", help=f"One of {', '.join(get_args(Estimator))}."),
+        Estimator | None, Option(metavar="NAME", help=f"One of {', '.join(get_args(Estimator))}.")
     ] = None,
-    epochs: Annotated[int | None, typer.Option(help="Passes over the pairs, at most.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Same seed, same model.")] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace the model that --out holds.")
-    ] = False,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with a run that was stopped.")
-    ] = False,
+    epochs: Annotated[int | None, Option(help="Largest number of passes over the pairs.")] = None,
+    seed: Annotated[int | None, Option(help="Random seed.")] = None,
+    overwrite: Annotated[bool, Option("--overwrite", help="Replace the model in --out.")] = False,
+    resume: Annotated[bool, Option("--resume", help="Continue a stopped run.")] = False,
     init: Annotated[
-        Path | None, typer.Option(help="Model to start from, such as last week's.")
+        Path | None, Option(metavar="MODEL", help="Model to start from, such as last week's.")
     ] = None,
     valid: Annotated[
         list[str] | None,
-        typer.Option(metavar="LOG", help="Log that decides when to stop, instead of --holdout."),
+        Option(metavar="LOG", help="Log for early stopping, instead of --holdout."),
     ] = None,
     holdout: Annotated[
-        float | None, typer.Option(help="Share of queries that decide when to stop.")
+        float | None, Option(help="Share of queries held out for early stopping.")
     ] = None,
     patience: Annotated[
-        int | None, typer.Option(help="Epochs without improvement before stopping; 0: never stop.")
+        int | None, Option(help="Epochs without improvement before stopping; 0: never stop.")
     ] = None,
     samples: Annotated[
-        int | None, typer.Option(help="Samples of position bias, and of relevance.")
+        int | None,
+        Option(help="Samples of position bias and relevance, for the paper's estimators."),
     ] = None,
     baseline: Annotated[
-        bool, typer.Option("--baseline", help="Subtract leave-one-out baselines.")
+        bool, Option("--baseline", help="Subtract leave-one-out baselines.")
     ] = False,
-    entropy: Annotated[float | None, typer.Option(help="Weight of the modified entropy.")] = None,
+    entropy: Annotated[float | None, Option(help="Weight of the modified entropy.")] = None,
     anchor: Annotated[
-        str | None,
-        typer.Option(help="Context whose bias is 1, such as 1 or phone,1; none: free scale."),
+        str | None, Option(help="Context whose bias is 1, such as 1 or phone,1; none: free scale.")
     ] = None,
     position_bias: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE", help="Table of known position bias: held, or a prior with low and high."
+        Option(
+            metavar="FILE",
+            help="Table of known position bias: fixed, or a prior if it has low and high.",
         ),
     ] = None,
     randomised: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="COLUMN",
-            help="Column of 0 and 1 that marks pages ranked at random, to compare with.",
+            help="Column that is 1 on randomly ranked pages; they are used as a check only.",
         ),
     ] = None,
     members: Annotated[
-        int | None, typer.Option(help="Networks of an ensemble, on bootstraps of the queries.")
+        int | None, Option(help="Networks in the ensemble, on bootstraps of the queries.")
     ] = None,
-    hidden: Annotated[str | None, typer.Option(help="Units of the hidden layers.")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Pairs in a batch, at most.")] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="Of AdamW.")] = None,
-    weight_decay: Annotated[float | None, typer.Option(help="Of AdamW.")] = None,
+    hidden: Annotated[str | None, Option(help="Units per hidden layer.")] = None,
+    batch_size: Annotated[int | None, Option(help="Largest number of pairs per batch.")] = None,
+    learning_rate: Annotated[float | None, Option(help="Learning rate of AdamW.")] = None,
+    weight_decay: Annotated[float | None, Option(help="Weight decay of AdamW.")] = None,
     theta_posterior: Annotated[
-        ThetaPosterior | None,
-        typer.Option(
-            metavar="NAME",
-            help="How the posterior of position bias is found: laplace, or nuts (Markov chains).",
+        options.ThetaPosterior | None,
+        Option(
+            metavar="NAME", help="Posterior of position bias: laplace, or nuts (Markov chains)."
         ),
     ] = None,
-    level: Annotated[float | None, typer.Option(help="Probability of the intervals.")] = None,
-    missing_features: MissingFeatures = "error",
-    given: GivenOptions = NOTHING_GIVEN,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    level: options.Level = None,
+    missing_features: options.MissingFeatures = "error",
+    given: options.GivenOptions = options.NOTHING_GIVEN,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
-    """Fit a click model to a log: position bias, relevance and how sure both are.
+    """Fit a click model to a log: position bias and relevance, both with their uncertainty.
 
-    Without features every item's relevance comes from its own clicks.
+    Without features, the relevance of every item is learned from its own clicks.
 
     Example: epiclick fit clicks.parquet --features features.parquet --out model
     """
@@ -373,7 +337,7 @@ def fit(
         "baseline": baseline or None,
         "entropy": entropy,
         "members": members,
-        "hidden": None if hidden is None else numbers_in(hidden, "--hidden", UNITS, int),
+        "hidden": None if hidden is None else options.numbers_in(hidden, "--hidden", UNITS, int),
         "batch_size": batch_size,
         "learning_rate": learning_rate,
         "weight_decay": weight_decay,
@@ -383,30 +347,30 @@ def fit(
     settings = {name: value for name, value in settings.items() if value is not None}
     if patience is not None:
         settings["patience"] = patience or None
-    clicks = chosen_click_model(click_model, init)
+    clicks = options.chosen_click_model(click_model, init)
     model = make_model(estimator, settings, clicks)
     also_read = [path for path in (features, position_bias) if path]
     check_model_out(out, [*log, *(valid or []), *also_read], init, overwrite=overwrite)
     checkpoint = find_checkpoint(out, resume=resume, quiet=silent)
 
-    with told_warnings(quiet=silent) as warnings:
-        start, options = None, given.over(USUAL)
+    with console.collect_warnings(quiet=silent) as warnings:
+        start, log_options = None, given.over(options.DEFAULTS)
         if init is not None:
             from epiclick.api import load
 
             start = load(init)
-            options = given.over_saved(start.fitted_.options, log, quiet=silent)
-        options = replace(options, click_model=clicks)
+            log_options = given.over_saved(start.fitted_.options, log, quiet=silent)
+        log_options = replace(log_options, click_model=clicks)
 
-        def read(which: Sequence[str], where: str | None = options.where) -> "ClickCounts":
-            narrowed = replace(options, where=where)
-            counts = read_counts(
+        def read(which: Sequence[str], where: str | None = log_options.where) -> "ClickCounts":
+            narrowed = replace(log_options, where=where)
+            counts = options.read_counts(
                 which, narrowed, features, missing_features, robots=False, quiet=silent
             )
-            # a model keeps how later logs are read, and which rows it learned from: a file of
-            # counts knows its own, marks of randomised pages are no part of them
-            rows = counts.options.where if where == options.where else options.where
-            return replace(counts, options=replace(options, where=rows))
+            # a model stores how to read later logs and which rows it was fitted to: a counts file
+            # has its own condition, and the one on randomised pages is not part of it
+            rows = counts.options.where if where == log_options.where else log_options.where
+            return replace(counts, options=replace(log_options, where=rows))
 
         slices: dict[str, ClickCounts] = {}
         if randomised is None:
@@ -416,9 +380,10 @@ def fit(
             from epiclick.data.sources import unchanged
 
             with unchanged(log):
-                marked, rest = marked_and_rest(log, options, randomised)
+                marked, rest = marked_and_rest(log, log_options, randomised)
                 counts = read(log, rest)
-                slices["randomised"] = count_marked(log, replace(options, where=marked), randomised)
+                marked_options = replace(log_options, where=marked)
+                slices["randomised"] = count_marked(log, marked_options, randomised)
         held_out = read(valid) if valid else None
         if anchor is not None:
             model.set_params(anchor=parse_anchor(anchor, counts))
@@ -430,25 +395,25 @@ def fit(
                 init=start,
                 checkpoint=checkpoint,
                 resume=resume,
-                progress=not (quiet or as_json),
+                progress=not silent,
                 **slices,
             )
             save(model, out, checkpoint)
         checkpoint.unlink(missing_ok=True)
 
     if as_json:
-        words = [*warnings, *(w for w in model.fitted_.training.warnings if w not in warnings)]
-        print_json(known(fit_record(model, counts, words)))
+        stored = (each for each in model.fitted_.training.warnings if each not in warnings)
+        console.print_json(console.json_safe(fit_record(model, counts, [*warnings, *stored])))
         return
     print_fit(model, counts, valid=bool(valid), quiet=quiet)
-    note(f"written to {out}", quiet=quiet)
+    console.note(f"written to {out}", quiet=quiet)
 
 
 def count_marked(log: Sequence[str], options: LogOptions, column: str) -> "ClickCounts":
-    """Count the rows that a column marks; how they were read was told with the others."""
+    """Count the rows that a column marks; notes on reading were printed for the others."""
     from epiclick.data.readers import count_log
 
     try:
         return count_log(list(log), options)[0]
     except InputError as error:
-        raise InputError(f"the rows that {column} marks: {error}") from error
+        raise error.with_message(f"the rows that {column} marks: {error}") from error

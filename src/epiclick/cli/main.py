@@ -1,6 +1,7 @@
-"""`epiclick`: parse, call, print. Bad input gives exit code 2 and one message."""
+"""The `epiclick` command and its verbs."""
 
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -19,10 +20,9 @@ from epiclick.cli import (
     reproduce,
     simulate,
 )
-from epiclick.cli.exit_codes import end_code
-from epiclick.cli.fit import FitCommand
+from epiclick.cli.exit_codes import exit_code
 from epiclick.cli.help import Verb, Verbs
-from epiclick.cli.options import AsTheModel
+from epiclick.cli.options import ModelVerb
 from epiclick.errors import BAD_INPUT
 
 app = typer.Typer(
@@ -33,30 +33,31 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("demo", cls=Verb)(demo.demo)
-app.command("simulate", cls=Verb)(simulate.simulate)
-app.command("count", cls=Verb)(count.count)
-app.command("fit", cls=FitCommand)(fit.fit)
-app.command("position-bias", cls=Verb)(position_bias.position_bias)
-app.command("relevance", cls=AsTheModel)(relevance.relevance)
-app.command("evaluate", cls=AsTheModel)(evaluate.evaluate)
-app.command("compare", cls=AsTheModel)(compare.compare)
-app.command("export", cls=AsTheModel)(export.export)
-app.command("report", cls=AsTheModel)(report.report)
-app.command("calibrate", cls=Verb)(calibrate.calibrate)
-app.command("reproduce", cls=Verb)(reproduce.reproduce)
+
+
+def _add(*verbs: Callable[..., None], cls: type[Verb] = Verb) -> None:
+    for verb in verbs:
+        app.command(verb.__name__.replace("_", "-"), cls=cls)(verb)
+
+
+_add(demo.demo, simulate.simulate, count.count)
+_add(fit.fit, cls=fit.FitVerb)
+_add(position_bias.position_bias)
+_add(relevance.relevance, evaluate.evaluate, compare.compare, cls=ModelVerb)
+_add(export.export, report.report, cls=ModelVerb)
+_add(calibrate.calibrate, reproduce.reproduce)
 
 
 @app.callback(invoke_without_command=True)
 def begin(
     context: typer.Context,
-    show: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
+    show: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
     """From click logs to distributions of relevance and position bias.
 
-    Each verb has a help of its own: epiclick fit --help
+    Every verb has its own help: epiclick fit --help
 
-    Exit codes: 0 done, 1 the machine failed or the answer is no, 2 bad input or a place that cannot
+    Exit codes: 0 done, 1 the machine failed or the answer is no, 2 bad input or a path that cannot
     be written, 70 a bug (EPICLICK_TRACEBACK=1 shows where), 130 stopped.
 
     Example: epiclick fit clicks.parquet --features features.parquet --out model
@@ -73,4 +74,4 @@ def begin(
 
 def run() -> None:
     """Run the command line."""
-    sys.exit(end_code(lambda: app(prog_name="epiclick", standalone_mode=False)))
+    sys.exit(exit_code(lambda: app(prog_name="epiclick", standalone_mode=False)))

@@ -1,168 +1,169 @@
-"""Options that several verbs share, above all how a log is read."""
+"""Options that several verbs share, what they mean, and how a log is read with them."""
 
 import inspect
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-import typer
+from typer import Argument, Option
 
-from epiclick.cli.console import note, print_text, progress
+from epiclick.cli import console
 from epiclick.cli.help import Verb
 from epiclick.click_models.registry import REGISTRY
 from epiclick.data.schema import LogOptions
 from epiclick.errors import InputError, InputWarning
 
 if TYPE_CHECKING:
+    from epiclick.api import BaseModel
     from epiclick.data.counts import ClickCounts
 
 Number = TypeVar("Number", int, float)
 
 
-def names_in(text: str | None) -> list[str]:
-    """Names between commas; none if nothing was given."""
-    return [name.strip() for name in (text or "").split(",") if name.strip()]
+# as in fitted.state, which loads pandas: help and completion are to be fast
+BiasKind = Literal["robust", "bayes", "evidential"]
+ThetaPosterior = Literal["laplace", "nuts"]
 
-
-def numbers_in(
-    text: str, option: str, write: str, kind: Callable[[str], Number]
-) -> tuple[Number, ...]:
-    """Numbers between commas; `write` says what is asked for, such as "numbers such as 1,.5"."""
-    listed = text.strip().removesuffix(",")
-    try:
-        return tuple(kind(part) for part in listed.split(",")) if listed else ()
-    except ValueError as error:
-        raise InputError(f"{option} {text}: write {write}") from error
-
-
+AsJson = Annotated[bool, Option("--json", help="Print one JSON object instead of tables.")]
+Quiet = Annotated[bool, Option("--quiet", "-q", help="Print results only, no notes.")]
 Model = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="Folder that fit wrote.", show_default=False)
+    Path, Argument(metavar="MODEL", help="Folder written by fit.", show_default=False)
 ]
-Features = Annotated[str | None, typer.Option(metavar="FILE", help="Features of the items.")]
-OwnClicks = Annotated[
-    list[str] | None,
-    typer.Option(metavar="LOG", help="Log of the items' own clicks. May be repeated."),
-]
-Backtest = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="LOG", help="A log held back, to check the model's clicks on. May be repeated."
-    ),
-]
-ClickModel = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help=f"How users look and click: one of {', '.join(REGISTRY)}.",
-        show_default="pbm",
-    ),
-]
-Depth = Annotated[int | None, typer.Option(help="Last position that counts.")]
-Truth = Annotated[
-    Path | None, typer.Option(help="Folder of the simulated world that the log comes from.")
-]
-
-
-USUAL = LogOptions()
-MOST_NAMED = 3  # logs in a note
-
-
-def _option(*names: str, **settings: Any) -> Any:
-    return typer.Option(*names, rich_help_panel="Reading the log", **settings)
-
-
 Logs = Annotated[
     list[str],
-    typer.Argument(
+    Argument(
         metavar="LOG...",
         help="Parquet, CSV or JSON-lines files, folders or globs.",
         show_default=False,
     ),
 ]
+OutFolder = Annotated[Path, Option(help="Folder to write.", show_default=False)]
+Features = Annotated[
+    str | None,
+    Option(metavar="FILE", help="Features of the items: query_id, doc_id, one column per feature."),
+]
+Clicks = Annotated[
+    list[str] | None,
+    Option(metavar="LOG", help="Log with clicks on the items. May be repeated."),
+]
+Backtest = Annotated[
+    list[str] | None,
+    Option(metavar="LOG", help="Held-out log to test predicted clicks on. May be repeated."),
+]
+OtherModels = Annotated[
+    list[Path] | None,
+    Option(metavar="MODEL", help="Another model to score on the log. May be repeated."),
+]
+ClickModel = Annotated[
+    str | None,
+    Option(
+        metavar="NAME",
+        help=f"Model of how users examine and click: one of {', '.join(REGISTRY)}.",
+        show_default="pbm",
+    ),
+]
+Depth = Annotated[
+    int | None, Option(help="Last position that counts.", show_default="all positions")
+]
+Level = Annotated[
+    float | None, Option(help="Nominal coverage of intervals.", show_default="the model's")
+]
+Truth = Annotated[
+    Path | None, Option(help="Folder of the simulated world that the log comes from.")
+]
+
+
+DEFAULTS = LogOptions()
+MOST_NAMED = 3  # logs in a note
+
+
+def _log_option(*names: str, **settings: Any) -> Any:
+    return Option(*names, rich_help_panel="Reading the log", **settings)
+
+
 MissingFeatures = Annotated[
-    Literal["error", "drop"], _option(help="Refuse pairs without features, or leave them out.")
+    Literal["error", "drop"], _log_option(help="Reject pairs without features, or leave them out.")
 ]
 
 
 @dataclass(frozen=True)
 class GivenOptions:
-    """What was said on the command line about reading the log; None or False for what was not.
+    """Options given on the command line for reading the log; None or False for the others.
 
-    Every field is an option of the verbs that `reads_log` marks.
+    Every field is an option of the verbs marked with `reads_log`.
     """
 
     context: Annotated[
         str | None,
-        _option(
+        _log_option(
             metavar="COLUMNS",
-            help="Columns that decide whether an item is looked at.",
-            show_default=",".join(USUAL.context),
+            help="Columns that determine how likely an item is examined.",
+            show_default=",".join(DEFAULTS.context),
         ),
     ] = None
     position_base: Annotated[
         int | None,
-        _option(
-            help="Number of the first position: 0 or 1.", show_default=str(USUAL.position_base)
+        _log_option(
+            help="Number of the first position: 0 or 1.", show_default=str(DEFAULTS.position_base)
         ),
     ] = None
     column: Annotated[
         list[str] | None,
-        _option(
+        _log_option(
             metavar="NAME=COLUMN",
-            help="Name a column: position=slot. May be repeated.",
+            help="Column to use, such as position=slot. May be repeated.",
             show_default=False,
         ),
     ] = None
     where: Annotated[
         str | None,
-        _option(
+        _log_option(
             metavar="SQL",
-            help="Count only rows that meet this SQL condition.",
+            help="Count only rows that satisfy this SQL condition.",
             show_default="all rows",
         ),
     ] = None
     clip_clicks: Annotated[
-        bool, _option("--clip-clicks", help="Cap counted clicks at the displays.")
+        bool, _log_option("--clip-clicks", help="Cap the clicks of a counted log at its displays.")
     ] = False
     ids: Annotated[
         Literal["auto", "string", "integer"] | None,
-        _option(help="Type of the ids.", show_default=USUAL.ids),
+        _log_option(help="Type of query and document ids.", show_default=DEFAULTS.ids),
     ] = None
     on_bad: Annotated[
         Literal["error", "drop"] | None,
-        _option(help="Refuse a log with bad rows, or drop them.", show_default=USUAL.on_bad),
+        _log_option(help="Reject a log with bad rows, or drop them.", show_default=DEFAULTS.on_bad),
     ] = None
     max_bad: Annotated[
         str | None,
-        _option(
+        _log_option(
             metavar="SHARE",
-            help="Largest share of rows to drop.",
-            show_default=f"{USUAL.max_bad:.1%}",
+            help="Largest share of rows that may be dropped.",
+            show_default=f"{DEFAULTS.max_bad:.1%}",
         ),
     ] = None
-
     max_clicks_per_page: Annotated[
         int | None,
-        _option(
+        _log_option(
             metavar="CLICKS",
-            help="Leave out pages with more clicks, as robots make them; 0: none.",
-            show_default="none",
+            help="Leave out pages with more clicks, as robots produce; 0: no limit.",
+            show_default="no limit",
         ),
     ] = None
     drop_busiest: Annotated[
         str | None,
-        _option(
+        _log_option(
             metavar="SHARE",
-            help="Leave out this share of users, those with the most displays.",
-            show_default=f"{USUAL.drop_busiest:.0%}",
+            help="Leave out this share of users: those with the most displays.",
+            show_default=f"{DEFAULTS.drop_busiest:.0%}",
         ),
     ] = None
 
     def over(self, base: LogOptions) -> LogOptions:
-        """Other options, with what was given in their place."""
+        """The base with the given options in place of its own."""
         given: dict[str, Any] = {
             name: getattr(self, name)
             for name in ("position_base", "ids", "on_bad")
@@ -179,45 +180,47 @@ class GivenOptions:
         if self.max_bad is not None:
             given["max_bad"] = parse_share(self.max_bad, "--max-bad")
         if self.max_clicks_per_page is not None:
-            given["max_clicks_per_page"] = self.max_clicks_per_page or None  # 0 lifts a saved one
+            given["max_clicks_per_page"] = (
+                self.max_clicks_per_page or None
+            )  # 0 removes a saved limit
         if self.drop_busiest is not None:
             given["drop_busiest"] = parse_share(self.drop_busiest, "--drop-busiest")
         return replace(base, **given)
 
     def over_saved(self, saved: LogOptions, logs: Sequence[str], *, quiet: bool) -> LogOptions:
-        """The options saved in a model, with what was given in their place, to read other logs.
+        """Options to read another log: those saved in a model unless given; notes reused ones.
 
-        What is unusual is noted. Rows are not selected as those of the model's own log were.
+        The rows of the model's own log were selected by its `where`, which is not reused.
         """
         inherited = saved.for_another_log()
         chosen = self.over(inherited)
-        before, usual = inherited.to_dict(), USUAL.to_dict()
+        before, defaults = inherited.to_dict(), DEFAULTS.to_dict()
         reused = {
             name: value
             for name, value in chosen.to_dict().items()
-            if value != usual[name] and value == before[name]
+            if value != defaults[name] and value == before[name]
         }
         if reused and logs:
-            words = ", ".join(f"{name} {_words(value)}" for name, value in reused.items())
-            note(f"the log is read as the model's own was: {words}", quiet=quiet)
+            listed = ", ".join(f"{name} {_text(value)}" for name, value in reused.items())
+            console.note(f"the log is read with the model's options: {listed}", quiet=quiet)
         if saved.where is not None and self.where is None and logs and not _are_counts(logs):
-            note(
+            console.note(
                 f"the model was fitted to rows where {saved.where}; all rows of {_named(logs)} "
-                "are read. --where selects rows",
+                "are read. Use --where to select rows",
                 quiet=quiet,
             )
         return chosen
 
     def over_own(self, saved: LogOptions, logs: Sequence[str], *, quiet: bool) -> LogOptions:
-        """The same to read the log that the model was fitted to: the rows that it was fitted to.
+        """Options to read the log that the model was fitted to: the same rows.
 
-        Another condition that is given is about other logs; an empty one asks for all rows.
+        A condition that was given applies to other logs; an empty one selects all rows.
         """
         lifted = self.where is not None and not self.where.strip()
-        # which rows a file of counts holds was settled when it was counted
+        # the rows of a counts file were selected when it was counted
         where = None if lifted or _are_counts(logs) else saved.where
         if where is not None:
-            note(f"--train: rows where {where}, which the model was fitted to", quiet=quiet)
+            console.note(f"--train: rows where {where}, as in the fit", quiet=quiet)
         return replace(self.over(saved.for_another_log()), where=where)
 
 
@@ -225,7 +228,7 @@ NOTHING_GIVEN = GivenOptions()
 
 
 def reads_log(verb: Callable[..., None]) -> Callable[..., None]:
-    """Ask for the options of a verb's parameter `given` one by one."""
+    """Expand a verb's parameter `given` into one option per field of `GivenOptions`."""
     signature = inspect.signature(verb)
     options = inspect.signature(GivenOptions).parameters
 
@@ -241,11 +244,11 @@ def reads_log(verb: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-class AsTheModel(Verb):
-    """A verb that reads logs as a model's own was read, all rows of them."""
+class ModelVerb(Verb):
+    """A verb that reads logs with the options saved in a model, by default."""
 
     @staticmethod
-    def shown() -> Mapping[str, str]:
+    def defaults() -> Mapping[str, str]:
         """Defaults by option."""
         reused = (
             "context",
@@ -259,15 +262,41 @@ class AsTheModel(Verb):
         return dict.fromkeys(reused, "the model's")
 
 
+def flag(name: str) -> str:
+    """The option of a parameter: `--batch-size` for `batch_size`."""
+    return f"--{name.replace('_', '-')}"
+
+
+def names_in(text: str | None) -> list[str]:
+    """Comma-separated names; none if nothing was given."""
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
+
+
+def numbers_in(
+    text: str, option: str, expected: str, kind: Callable[[str], Number]
+) -> tuple[Number, ...]:
+    """Comma-separated numbers; `expected` describes them, such as "numbers such as 1,.5"."""
+    listed = text.strip().removesuffix(",")
+    try:
+        return tuple(kind(part) for part in listed.split(",")) if listed else ()
+    except ValueError as error:
+        raise InputError(f"{option} {text}: write {expected}", code="not-a-number") from error
+
+
 def parse_columns(assignments: Sequence[str]) -> dict[str, str]:
-    """`position=slot` and the like as a mapping."""
+    """Assignments such as `position=slot` as a mapping."""
     parsed: dict[str, str] = {}
     for assignment in assignments:
         name, equals, own = assignment.partition("=")
         if not (name and equals and own):
-            raise InputError(f"--column {assignment}: write it as position=slot")
+            raise InputError(
+                f"--column {assignment}: write it as position=slot", code="malformed-option"
+            )
         if name in parsed:
-            raise InputError(f"--column {name} is given twice: {parsed[name]} and {own}")
+            raise InputError(
+                f"--column {name} is given twice: {parsed[name]} and {own}",
+                code="column-given-twice",
+            )
         parsed[name] = own
     return parsed
 
@@ -277,18 +306,107 @@ def parse_share(text: str, option: str) -> float:
     try:
         value = float(text.removesuffix("%"))
     except ValueError as error:
-        raise InputError(f"{option} {text}: write a share such as 0.1% or 0.001") from error
+        raise InputError(
+            f"{option} {text}: write a share such as 0.1% or 0.001", code="not-a-number"
+        ) from error
     return value / 100 if text.endswith("%") else value
 
 
-def _words(value: Any) -> str:
+def named_rankings(given: Sequence[str]) -> dict[str, str | tuple[str, str]]:
+    """Rankings given as NAME=FILE, by name; the default name is that of the file or column.
+
+    FILE:COLUMN becomes the file and its column of scores.
+    """
+    rankings: dict[str, str | tuple[str, str]] = {}
+    files: dict[str, str] = {}
+    for each in given:
+        name, equals, file = each.partition("=")
+        # a path may contain an equals sign, as in day=1/new.parquet
+        if not equals or Path(each).exists():
+            name, file = _score_column(each) or Path(each.removesuffix(".gz")).stem, each
+        if not (name.strip() and file):
+            raise InputError(
+                f"--ranking {each}: write it as new=new.parquet", code="malformed-option"
+            )
+        if name in rankings:
+            raise InputError(
+                f"--ranking: two rankers are called '{name}' ({files[name]} and {file}); give "
+                "each its own name, as in new=new.parquet",
+                code="duplicate-ranker-name",
+            )
+        files[name] = file
+        column = _score_column(file)
+        rankings[name] = (file.removesuffix(f":{column}"), column) if column else file
+    return rankings
+
+
+def _score_column(file: str) -> str:
+    """The column of FILE:COLUMN; empty if there is none or the colon is part of the path."""
+    path, _, column = file.rpartition(":")
+    return column if path and Path(path).is_file() and not Path(file).exists() else ""
+
+
+def chosen_click_model(given: str | None, init: Path | None = None) -> str:
+    """Name of the click model: the given one, else that of the model to start from, else pbm."""
+    from epiclick.api import load
+    from epiclick.click_models.registry import click_model
+
+    if given is None:
+        return "pbm" if init is None else load(init).click_model
+    try:
+        return click_model(given).name
+    except InputError as error:
+        message = str(error).replace("click_model", "--click-model", 1)
+        raise error.with_message(message) from error
+
+
+def check_features(model: "BaseModel", features: str | None, option: str = "") -> None:
+    """Refuse a model trained on features if none are given, before a log is read.
+
+    `option` is the one that needs them, if only one does.
+    """
+    spec = model.fitted_.features
+    if spec is not None and features is None:
+        raise InputError(
+            f"{option and option + ': '}the model was trained on {len(spec.names)} features; give "
+            "those of the items with --features",
+            code="features-needed",
+        )
+
+
+def used_features(
+    models: "Iterable[BaseModel]", features: str | None, *, quiet: bool
+) -> str | None:
+    """The features if some model was trained on features; else None, with a note."""
+    if features is None or any(model.fitted_.features is not None for model in models):
+        return features
+    console.note("no model was trained on features, so --features is not used", quiet=quiet)
+    return None
+
+
+def warn_of_same_files(backtest: Sequence[str], clicks: Sequence[str]) -> None:
+    """Warn if a log is given twice: a backtest needs pages that the model was not trained on."""
+    from epiclick.data.files import find_files
+
+    both = {file.resolve() for file in find_files(clicks)}
+    same = [file for file in find_files(backtest) if file.resolve() in both]
+    if same:
+        warnings.warn(
+            f"{same[0]} is in both --backtest and the other log; a backtest is informative only on "
+            "pages that the model was not trained on",
+            InputWarning,
+            stacklevel=2,
+        )
+
+
+def _text(value: Any) -> str:
     if isinstance(value, Mapping):
         return " ".join(f"{name}={own}" for name, own in value.items())
     return ",".join(value) if isinstance(value, list) else str(value)
 
 
 def _are_counts(logs: Sequence[str]) -> bool:
-    """Whether all files are counts of our own."""
+    """Whether all files were written by epiclick count."""
     from epiclick.data.readers import counts_files
 
     return bool(counts_files(list(logs)))
@@ -308,24 +426,24 @@ def read_counts(
     robots: bool = True,
     quiet: bool,
 ) -> "ClickCounts":
-    """Count a log and join features; columns found by another name are noted, doubts warned of.
+    """Count a log and join features; notes columns found by an alias, warns of problems.
 
-    A fit looks for robots itself, by the position bias it learns: then `robots` is False here.
+    `robots` is False for a fit, which looks for robots with the position bias it learns.
     """
     from epiclick.data.features import read_features
     from epiclick.data.readers import count_log
 
-    with progress("counting", quiet=quiet):
+    with console.progress("counting", quiet=quiet):
         counts, report = count_log(list(log), options)
     if report.aliases:
         found = ", ".join(f"{name} from {own}" for name, own in report.aliases.items())
-        note(f"columns: {found}", quiet=quiet)
+        console.note(f"columns: {found}", quiet=quiet)
     suspected = () if report.robots is None or not robots else (report.robots.message,)
     for message in (*report.warnings, *suspected):
         warnings.warn(message, InputWarning, stacklevel=2)
     if features is None:
         return counts
-    with progress("joining features", quiet=quiet):
+    with console.progress("joining features", quiet=quiet):
         table = read_features(features, ids=counts.options.ids)
         joined = counts.with_features(table, missing=missing_features)
     if len(joined) < len(counts):
@@ -336,12 +454,3 @@ def read_counts(
             stacklevel=2,
         )
     return joined
-
-
-def print_sizes(counts: "ClickCounts") -> None:
-    """How much a log holds, in a sentence."""
-    pages = "" if counts.pages is None else f"{counts.pages:,} pages, "
-    print_text(
-        f"{pages}{len(counts):,} pairs of {counts.num_queries:,} queries, "
-        f"{counts.total_displays:,} displays, {counts.total_clicks:,} clicks"
-    )

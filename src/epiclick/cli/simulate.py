@@ -1,23 +1,11 @@
-"""`epiclick simulate`: a world whose truth is known, as files."""
+"""`epiclick simulate`: a simulated click log with known truth, as files."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
+from typer import Option
 
-from epiclick.cli.console import (
-    AsJson,
-    Quiet,
-    check_writable,
-    note,
-    print_json,
-    print_table,
-    print_text,
-    progress,
-    told_warnings,
-    written_to,
-)
-from epiclick.cli.options import numbers_in
+from epiclick.cli import console, options
 from epiclick.click_models.registry import REGISTRY
 
 if TYPE_CHECKING:
@@ -28,33 +16,33 @@ THETA = "numbers such as 1,.5,.33"
 
 
 def simulate(
-    out: Annotated[Path, typer.Option(help="Folder to write.", show_default=False)],
-    queries: Annotated[int | None, typer.Option(help="Queries.", show_default="2000")] = None,
-    docs: Annotated[int | None, typer.Option(help="Documents a query.", show_default="20")] = None,
-    features: Annotated[int | None, typer.Option(help="Features.", show_default="20")] = None,
-    pages: Annotated[int, typer.Option(help="Pages shown.")] = 40_000,
-    positions: Annotated[
-        int | None, typer.Option(help="Positions of a page.", show_default="5")
+    out: options.OutFolder,
+    queries: Annotated[int | None, Option(help="Number of queries.", show_default="2000")] = None,
+    docs: Annotated[int | None, Option(help="Documents per query.", show_default="20")] = None,
+    features: Annotated[
+        int | None, Option(help="Features per document.", show_default="20")
     ] = None,
+    pages: Annotated[int, Option(help="Number of pages shown.")] = 40_000,
+    positions: Annotated[int | None, Option(help="Positions per page.", show_default="5")] = None,
     theta: Annotated[
-        str | None, typer.Option(help="Position bias: 1,.5,.33", show_default="1/k")
+        str | None, Option(help="Position bias, such as 1,.5,.33", show_default="1/k at position k")
     ] = None,
     relevance: Annotated[
         Literal["label", "beta"],
-        typer.Option(help="From graded labels, or drawn from Betas that depend on features."),
+        Option(help="From graded labels, or drawn from Betas that depend on the features."),
     ] = "label",
     dataset: Annotated[
-        Path | None, typer.Option(help="LETOR file or folder instead of synthetic data.")
+        Path | None, Option(help="LETOR file or folder to use instead of synthetic data.")
     ] = None,
     users: Annotated[
-        Users, typer.Option(help="How users click: by a click model, or so as to break them.")
+        Users, Option(help="How users click: by a click model, or in a way that violates them.")
     ] = "pbm",
     policy_strength: Annotated[
-        float, typer.Option(help="Sharpness of the logging policy; 0 ranks at random.")
+        float, Option(help="Sharpness of the logging policy; 0 ranks at random.")
     ] = 1.0,
-    seed: Annotated[int, typer.Option(help="Same seed, same bytes.")] = 0,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    seed: Annotated[int, Option(help="Random seed.")] = 0,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Simulate a click log with known relevance and position bias.
 
@@ -65,10 +53,13 @@ def simulate(
     from epiclick.simulate.world_files import WORLD
 
     check_replaceable(out, WORLD)
-    check_writable(out)
-    own_theta = None if theta is None else numbers_in(theta, "--theta", THETA, float)
+    console.check_writable(out)
+    own_theta = None if theta is None else options.numbers_in(theta, "--theta", THETA, float)
     silent = quiet or as_json
-    with told_warnings(quiet=silent) as warnings, progress("simulating", quiet=silent):
+    with (
+        console.collect_warnings(quiet=silent) as warnings,
+        console.progress("simulating", quiet=silent),
+    ):
         world = make_world(
             queries=queries,
             docs=docs,
@@ -82,21 +73,21 @@ def simulate(
             policy_strength=policy_strength,
             seed=seed,
         )
-        with written_to(out):
+        with console.written_to(out):
             world.save(out)
     sizes = {"pages": world.pages, "pairs": len(world.features), "displays": world.log.num_rows}
     sizes["clicks"] = world.clicks
     if as_json:
         bias = world.position_bias.tolist()
-        print_json({**sizes, "position_bias": bias, "warnings": warnings})
+        console.print_json({**sizes, "position_bias": bias, "warnings": warnings})
         return
-    print_text(", ".join(f"{count:,} {name}" for name, count in sizes.items()))
-    print_table(
+    console.print_text(", ".join(f"{count:,} {name}" for name, count in sizes.items()))
+    console.print_table(
         "Position bias of this world",
         ["position", "position bias"],
         ([str(k), f"{theta_k:.4f}"] for k, theta_k in enumerate(world.position_bias, start=1)),
     )
-    note(
+    console.note(
         f"written to {out}: clicks.parquet, features.parquet, relevance.parquet, truth.json",
         quiet=quiet,
     )
