@@ -50,7 +50,7 @@ class InLogarithms(conditioned.Conditioned):
         def weights(batch: PairBatch, draws: Draws) -> tuple[jax.Array, jax.Array]:
             return sampling._accumulate(batch, draws, sampling._exponentials)[:2]
 
-        with mock.patch.object(conditioned, "sampled_weights", weights):
+        with mock.patch.object(sampling, "sampled_weights", weights):
             return super().estimate(relevance, position, batch, draws)
 
 
@@ -147,7 +147,7 @@ def products_in_range(training: Training, inputs: np.ndarray, batch: PairBatch) 
     rng = np.random.default_rng(0)
     draws = training.objective.draw(rng, training.start().parameters, inputs)
     smallest = jax.jit(lambda b, d: sampling._accumulate(b, d, sampling._products)[2])(batch, draws)
-    return bool(smallest > sampling.SMALLEST)
+    return bool(smallest > sampling.SMALLEST_WEIGHT)
 
 
 def main() -> None:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from epiclick import estimators
 from epiclick.estimators.estimator import Betas
 from epiclick.estimators.sampling import BLOCK, draw_joint, draw_position, draw_relevance
 
@@ -27,7 +26,7 @@ def p_value(logs: np.ndarray, alpha: float, beta: float) -> float:
 
 
 def test_means_of_logarithms() -> None:
-    checks.check_draws(estimators)
+    checks.check_draws()
 
 
 @pytest.mark.parametrize(
