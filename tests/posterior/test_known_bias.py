@@ -13,7 +13,7 @@ from epiclick.click_models.priors import HELD_SD
 from epiclick.errors import InputError, InputWarning
 from epiclick.posterior.known_bias import (
     describe_known,
-    held_contexts,
+    fixed_contexts,
     read_known_bias,
 )
 from epiclick.posterior.mode import inverse
@@ -36,7 +36,7 @@ def test_points_are_held_and_intervals_are_priors() -> None:
     # the interval of the prior is the one that was given
     prior = stats.norm(known.mean[2], known.sd[2])
     np.testing.assert_allclose(special.expit(prior.interval(0.9)), [0.2, 0.4])
-    assert held_contexts(known) == (1,)
+    assert fixed_contexts(known) == (1,)
     assert describe_known(known, THREE, 0.9) == [
         {"position": 2, "how": "fixed", "mean": pytest.approx(0.5)},
         {

@@ -30,7 +30,7 @@ from epiclick.fitted.state import FittedModel, history_of
 from epiclick.identification.anchor import Moved, moved_words
 from epiclick.identification.identifiability import identifiability
 from epiclick.identification.unbounded import UnboundedBias, unbounded_bias
-from epiclick.posterior.known_bias import describe_known, held_contexts
+from epiclick.posterior.known_bias import describe_known, fixed_contexts
 from epiclick.posterior.laplace import KnownBias
 
 LEAST_EXPECTED = (5.0, 1.0)
@@ -203,7 +203,7 @@ def check_fit(
     """
     theta, _ = mean_bias(fitted)
     found, fit = identifiability(train), chi2_per_df(train, theta)
-    held = () if known is None else held_contexts(known)
+    held = () if known is None else fixed_contexts(known)
     at_bound: tuple[AtBound, ...] = ()
     if fitted.anchor is not None:
         at_bound = contexts_at_bound(fitted, unbounded or unbounded_bias(train), held)
