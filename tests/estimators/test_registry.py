@@ -59,10 +59,10 @@ def test_options_that_do_not_apply_are_refused(name: str, option: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in ESTIMATORS if name != "marginal"])
 def test_too_few_samples_are_refused(name: str) -> None:
-    with raises_code("too-few-samples") as caught:
+    with raises_code("samples-out-of-range") as caught:
         make_estimator(name, samples=0)
     assert "at least 1; got 0" in str(caught.value)
-    with raises_code("too-few-samples") as caught:
+    with raises_code("samples-out-of-range") as caught:
         make_estimator(name, samples=1, baseline=True)
     assert "at least 2 with a baseline" in str(caught.value)
     assert make_estimator(name, samples=1).samples == 1

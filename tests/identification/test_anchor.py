@@ -11,7 +11,12 @@ from epiclick.api import EpistemicPBM, PointwisePBM
 from epiclick.cli.fit import parse_anchor
 from epiclick.data.counts import ClickCounts
 from epiclick.errors import InputError
-from epiclick.identification.anchor import FALSE_ALARMS, anchor_option, moved_words, resolve_anchor
+from epiclick.identification.anchor import (
+    FALSE_ALARMS,
+    anchor_option,
+    moved_sentence,
+    resolve_anchor,
+)
 
 from ..device_worlds import DESKTOP, PHONE, device_counts
 
@@ -56,7 +61,7 @@ def test_a_later_position_that_is_looked_at_more_becomes_the_anchor_in_words() -
     counts = positions(np.array([0.5, 1.0, 0.7]))
     found = resolve_anchor(counts, "auto")
     assert (found.index, found.moved.usual) == (1, 0)
-    words = moved_words(counts.contexts, found.index, found.moved)
+    words = moved_sentence(counts.contexts, found.index, found.moved)
     assert words.startswith("position 2 is looked at about 2.")
     assert "relevance means the probability of a click if shown there" in words
     assert words.endswith("use --anchor 1 (in Python: anchor=1)")

@@ -105,7 +105,7 @@ def test_two_halves_of_a_page_that_share_few_items_are_told() -> None:
     assert found.weak_links == (WeakLink((3, 4), 7),)
     (warning,) = found.warnings
     assert "position 4, 5 (7)" in warning
-    assert f"Warning: {warning}" in found.words()
+    assert f"Warning: {warning}" in found.summary()
     assert found.to_dict()["weak_links"] == [
         {"contexts": [{"position": 4}, {"position": 5}], "pairs": 7}
     ]
@@ -155,7 +155,7 @@ def test_positions_that_a_split_left_without_displays_are_named() -> None:
     found = identifiability(upper)
     assert found.groups == ((0, 1, 2),)
     assert found.not_comparable == (3, 4)
-    assert "position 4, 5: never shown" in found.words()
+    assert "position 4, 5: never shown" in found.summary()
     with pytest.raises(InputError, match="choose one of position 1, 2, 3"):
         check_anchor(upper, 4)
 
@@ -164,7 +164,7 @@ def test_one_context_is_fine() -> None:
     counts = counts_of({(1, 1, 0): (5, 1), (2, 1, 0): (5, 0)})
     found = identifiability(counts)
     assert (found.groups, found.linked_share, found.warnings) == (((0,),), 0.0, ())
-    assert "one context only" in found.words()
+    assert "one context only" in found.summary()
     check_anchor(counts, 0)
 
 
@@ -179,13 +179,13 @@ def test_contexts_of_several_columns_are_named_in_full(small_log: pd.DataFrame) 
 
 def test_long_lists_are_cut() -> None:
     rows = {(1, k, 0): (9, 1) for k in range(1, 31)}
-    words = identifiability(counts_of(rows)).words()
+    words = identifiability(counts_of(rows)).summary()
     assert "Comparable: position 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 and 18 more." in words
 
 
 def test_the_assumption_nobody_can_check_is_always_stated() -> None:
     for bridges in (0, 50):
-        words = identifiability(counts_of(bridged(bridges))).words()
+        words = identifiability(counts_of(bridged(bridges))).summary()
         assert "reasons unrelated to who sees them" in words
         assert ("Warning" in words) == (bridges == 0)
 

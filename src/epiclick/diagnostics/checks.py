@@ -27,7 +27,7 @@ from epiclick.errors import InputError
 from epiclick.fitted.parameters import ParameterPosterior
 from epiclick.fitted.prediction import mean_bias
 from epiclick.fitted.state import FittedModel, history_of
-from epiclick.identification.anchor import Moved, moved_words
+from epiclick.identification.anchor import Moved, moved_sentence
 from epiclick.identification.identifiability import identifiability
 from epiclick.identification.unbounded import UnboundedBias, unbounded_bias
 from epiclick.posterior.known_bias import describe_known, fixed_contexts
@@ -209,7 +209,7 @@ def check_fit(
         at_bound = contexts_at_bound(fitted, unbounded or unbounded_bias(train), held)
     bound = [each.context for each in at_bound]
     narrowed = learned(fitted, known, bound)
-    words, warnings = found.words().splitlines(), [*found.warnings]
+    words, warnings = found.summary().splitlines(), [*found.warnings]
     records: dict[str, Any] = {
         "chi2_per_df": fit.ratio,
         "chi2_df": fit.df,
@@ -291,7 +291,7 @@ def _scale(
         ]
     found = []
     if moved is not None:
-        found.append(moved_words(fitted.contexts, fitted.anchor, moved))
+        found.append(moved_sentence(fitted.contexts, fitted.anchor, moved))
     if at_bound:
         anchors = set(fitted.clicks.anchors(fitted.contexts).tolist())
         found.append(at_bound_words(fitted.contexts, fitted.anchor, at_bound, anchors))

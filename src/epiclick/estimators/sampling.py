@@ -456,7 +456,7 @@ class SamplingEstimator:
             raise InputError(
                 f"samples must be at least {least}{why if self.baseline else ''}; "
                 f"got {self.samples}",
-                code="too-few-samples",
+                code="samples-out-of-range",
             )
 
     def centered(self, weights: jax.Array) -> jax.Array:

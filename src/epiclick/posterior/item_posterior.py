@@ -307,7 +307,7 @@ def _check(
         if values.ndim not in (1, 2) or values.shape[-1] != size:
             raise InputError(
                 f"{name}: one value per {of} is needed, {size:,}; got {values.shape}",
-                code="wrong-length",
+                code="shape-mismatch",
             )
     assert np.all(abs(theta + rest - 1) < 1e-6), "rest must be 1 - theta"
     draws = {len(v) for v in (theta, rest, alpha, beta) if v.ndim == 2} - {1}

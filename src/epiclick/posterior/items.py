@@ -108,7 +108,7 @@ def judged_items(
         if fitted.items is None:
             raise InputError(
                 "the model was trained with features; give those of the items",
-                code="features-required",
+                code="features-needed",
             )
         return item_frame(fitted.items)
     frames: list[pd.DataFrame] = []

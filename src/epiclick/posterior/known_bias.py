@@ -89,7 +89,7 @@ def _open(source: Any) -> tuple[pa.Table, str]:
         raise InputError(
             "position_bias must be a table, or the path of a CSV, Parquet or JSON file, not "
             f"{shown(source)}",
-            code="invalid-source",
+            code="invalid-type",
         )
     return open_source(source).table.to_pyarrow(), name
 
@@ -103,7 +103,7 @@ def _json_records(path: Path) -> list[dict[str, Any]] | None:
         found = json.loads(path.read_text(encoding="utf-8"))
     except RecursionError as error:
         raise InputError(
-            f"{path} cannot be read: its JSON is nested too deeply", code="damaged-file"
+            f"{path} cannot be read: its JSON is nested too deeply", code="nested-too-deeply"
         ) from error
     except ValueError:
         return None

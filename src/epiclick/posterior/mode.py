@@ -194,7 +194,7 @@ def _steps(directions: np.ndarray, seed: int) -> Iterator[tuple[np.ndarray, floa
 
 
 def bias_directions(density: Density, covariance: np.ndarray) -> np.ndarray:
-    """(free contexts, size) standard deviations of position bias, with the last layer's response."""
+    """(free contexts, size) standard deviations of position bias; the last layer responds."""
     free = density.prior.free
     factor = np.linalg.cholesky(covariance[:free, :free])
     return np.linalg.solve(factor, covariance[:free])

@@ -197,7 +197,7 @@ class HeadPosterior:
         return special.expit(u) * self.pull(u) - (self.p + 1) * special.expit(-u)
 
     def width(self, u: np.ndarray) -> np.ndarray:
-        """Standard deviation of the Gaussian with the curvature of zeta g at a mode u; at most 1."""
+        """Standard deviation of a Gaussian with the curvature of zeta g at a mode u; at most 1."""
         z, other = special.expit(u), special.expit(-u)
         bend = (self.p + 1) * other**2 + self.beta * z**2
         for displays, rest in zip(self.unclicked.T, self.rest, strict=True):
