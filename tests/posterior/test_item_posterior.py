@@ -11,9 +11,10 @@ from scipy.integrate import cumulative_simpson
 from scipy.special import expit, log_expit, logit
 
 from epiclick.data.counts import ClickCounts
-from epiclick.errors import InputError
 from epiclick.likelihood.pairs import SWITCH_OVER
 from epiclick.posterior.item_posterior import ItemPosterior, item_posterior
+
+from ..raising import raises_code
 
 ORACLE = Path(__file__).resolve().parents[3] / "shared" / "oracle" / "likelihood.json"
 HEAD_MEAN, HEAD_VARIANCE = 1e-8, 1e-7  # what the quadrature promises, relative
@@ -322,12 +323,16 @@ def test_no_pairs_give_no_answers() -> None:
 def test_bad_arguments_are_named() -> None:
     counts, alpha, beta = simulated(8, 5, 5)
     rest = 1 - THETA
-    with pytest.raises(InputError, match=r"level must lie strictly between 0 and 1, got 90"):
+    with raises_code("level-out-of-range") as caught:
         item_posterior(counts, THETA, rest, alpha, beta, 90)
-    with pytest.raises(InputError, match=r"theta: one value a context is needed, 10; got \(3,\)"):
+    assert "got 90" in str(caught.value)
+    with raises_code("shape-mismatch") as caught:
         item_posterior(counts, THETA[:3], rest, alpha, beta, 0.9)
-    with pytest.raises(InputError, match=r"beta: one value a pair is needed, 5; got \(4,\)"):
+    assert "theta: one value per context is needed, 10; got (3,)" in str(caught.value)
+    with raises_code("shape-mismatch") as caught:
         item_posterior(counts, THETA, rest, alpha, beta[1:], 0.9)
+    assert "beta: one value per pair is needed, 5; got (4,)" in str(caught.value)
     alpha[[2, 4]] = 0, np.nan
-    with pytest.raises(InputError, match=r"alpha .* 2 of 5 are not, first at pair 2: 0.0"):
+    with raises_code("invalid-beta-parameter") as caught:
         item_posterior(counts, THETA, rest, alpha, beta, 0.9)
+    assert "2 of 5 are not, first at pair 2: 0.0" in str(caught.value)

@@ -27,6 +27,7 @@ from ..fitted.hand_made import (
     with_members,
 )
 from ..fitted.hand_made import items as items_of
+from ..raising import raises_code
 
 COLUMNS = ["query_id", "doc_id", "mean", "low", "high", "alpha", "beta"]
 
@@ -104,9 +105,9 @@ def test_an_unknown_context_is_named_once(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(items, "CHUNK", 5)
     counts = clicks_on(items_of(4, 5), 6)
     deeper = replace(counts, contexts=pa.table({"position": [1, 2, 3, 9]}))
-    with pytest.warns(ec.InputWarning, match="no position bias for position 9") as told:
+    with pytest.warns(ec.InputWarning, match="no position bias for position 9") as caught:
         model_of(by_features()).posterior(deeper)
-    assert len(told) == 1
+    assert len(caught) == 1
 
 
 def test_no_pairs_give_an_empty_table() -> None:
@@ -161,12 +162,12 @@ def test_memory_is_that_of_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_pointwise_model_learns_nothing_from_clicks() -> None:
     counts = clicks_on(items_of(2, 2), 3)
-    with pytest.raises(InputError, match="does not learn from its clicks"):
+    with raises_code("pointwise-model"):
         next(
             posterior
             for posterior in items.posterior_frames(by_features(kind="PointwisePBM"), counts, 0.9)
         )
-    with pytest.raises(InputError, match="above must lie strictly between"):
+    with pytest.raises(InputError, match="above"):
         model_of(by_features()).posterior(counts, above=3)
 
 

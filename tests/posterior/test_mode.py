@@ -6,7 +6,7 @@ import pytest
 from scipy import optimize
 
 from epiclick.posterior.density import Curvature, Density
-from epiclick.posterior.mode import NEAR, SETTLED, _mended, find_mode, inverse
+from epiclick.posterior.mode import NEAR, SETTLED, _updated, find_mode, inverse
 
 from .small_worlds import density_of, with_features, world
 
@@ -43,7 +43,7 @@ def test_a_sample_of_the_pairs_guides_to_the_same_mode(monkeypatch) -> None:
     with jax.enable_x64(True):
         density = density_of(with_features(world(4000, (1.0, 0.6, 0.3))))
         whole = find_mode(density, np.zeros(12))
-        monkeypatch.setattr(mode, "SAMPLE", 500)
+        monkeypatch.setattr(mode, "HESSIAN_SAMPLE", 500)
         some, factor = density.sample(500, 0)
         assert (len(some.pairs.batches.counts), factor) == (500, 8.0)
         guided = find_mode(density, np.zeros(12))
@@ -88,15 +88,15 @@ def test_cheap_slopes_are_those_of_the_curvature_and_point_uphill() -> None:
             np.testing.assert_allclose(gradient * sd, exact.gradient * sd, atol=1e-3)
 
 
-def test_a_mended_inverse_turns_the_change_of_the_gradient_into_the_step() -> None:
+def test_an_updated_inverse_maps_the_change_of_the_gradient_to_the_step() -> None:
     rng = np.random.default_rng(5)
     square = rng.normal(size=(6, 6))
     spread, moved = square @ square.T, rng.normal(size=6)
     bent = moved + 0.1 * rng.normal(size=6)
-    mended = _mended(spread, moved, bent)
-    np.testing.assert_allclose(mended @ bent, moved, atol=1e-12)
-    np.testing.assert_allclose(mended, mended.T, atol=1e-12)
-    assert np.all(np.linalg.eigvalsh(mended) > 0)
+    updated = _updated(spread, moved, bent)
+    np.testing.assert_allclose(updated @ bent, moved, atol=1e-12)
+    np.testing.assert_allclose(updated, updated.T, atol=1e-12)
+    assert np.all(np.linalg.eigvalsh(updated) > 0)
 
 
 def test_a_mode_stays_where_it_is() -> None:

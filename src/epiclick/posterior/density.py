@@ -287,10 +287,7 @@ def _emission_and_betas(
 
 @jax.jit(static_argnums=0)
 def _values(
-    emitter: Emitter,
-    vectors: jax.Array,
-    body: Layers[jax.Array],
-    chunk: Chunk[jax.Array],
+    emitter: Emitter, vectors: jax.Array, body: Layers[jax.Array], chunk: Chunk[jax.Array]
 ) -> jax.Array:
     """Log-likelihood of the pairs at each of (draws, size) vectors: (draws,)."""
 
@@ -304,10 +301,7 @@ def _values(
 
 @jax.jit(static_argnums=0)
 def _shapes(
-    emitter: Emitter,
-    vectors: jax.Array,
-    body: Layers[jax.Array],
-    chunk: Chunk[jax.Array],
+    emitter: Emitter, vectors: jax.Array, body: Layers[jax.Array], chunk: Chunk[jax.Array]
 ) -> tuple[jax.Array, Emission, jax.Array, jax.Array]:
     """At each of (draws, size) vectors: log factor of all pairs, emission, alpha and beta.
 
@@ -324,10 +318,7 @@ def _shapes(
 
 @jax.jit(static_argnums=0)
 def _slope(
-    emitter: Emitter,
-    vector: jax.Array,
-    body: Layers[jax.Array],
-    chunk: Chunk[jax.Array],
+    emitter: Emitter, vector: jax.Array, body: Layers[jax.Array], chunk: Chunk[jax.Array]
 ) -> tuple[jax.Array, jax.Array]:
     """Log-likelihood of the pairs and its gradient (size,); jit drops second derivatives."""
     emission, given, layer = unpack(emitter, vector, body, chunk.inputs)
@@ -340,10 +331,7 @@ def _slope(
 
 @jax.jit(static_argnums=0)
 def _curvature(
-    emitter: Emitter,
-    vector: jax.Array,
-    body: Layers[jax.Array],
-    chunk: Chunk[jax.Array],
+    emitter: Emitter, vector: jax.Array, body: Layers[jax.Array], chunk: Chunk[jax.Array]
 ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array, jax.Array]:
     """Log-likelihood of the pairs, the parts of their scores, and the Hessian (size, size).
 

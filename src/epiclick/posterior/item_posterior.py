@@ -232,7 +232,7 @@ def item_posterior(
     """
     refuse_after_fork()
     theta, rest, alpha, beta = (np.asarray(v, np.float64) for v in (theta, rest, alpha, beta))
-    _check(counts, theta, rest, alpha, beta, level)
+    _check(counts, level, theta, rest, alpha, beta)
     draws = max(len(np.atleast_2d(v)) for v in (theta, alpha))
     rest = np.broadcast_to(rest, (draws, len(counts.contexts)))
     alpha, beta = (np.broadcast_to(v, (draws, len(counts))) for v in (alpha, beta))
@@ -285,14 +285,9 @@ def _of_block(
     return np.stack([*moments, low, high, share])
 
 
-def _check(
-    counts: ClickCounts,
-    theta: np.ndarray,
-    rest: np.ndarray,
-    alpha: np.ndarray,
-    beta: np.ndarray,
-    level: float,
-) -> None:
+def _check(counts: ClickCounts, level: float, *parameters: np.ndarray) -> None:
+    """Refuse a level, or parameters (theta, rest, alpha, beta), that do not fit."""
+    theta, rest, alpha, beta = parameters
     if not 0 < level < 1:
         raise InputError(
             f"level must lie strictly between 0 and 1, got {level}; 0.9 is usual",

@@ -13,11 +13,6 @@ import numpy as np
 
 from epiclick.click_models.priors import ParameterPrior, is_held
 
-MEAN_SPREAD = 1.5
-CONFIDENCE_SPREAD = 10.0
-BIAS_WIDENING = 2.0
-"""Standard deviation of the biases relative to that of outputs between items."""
-
 
 @dataclass(frozen=True, eq=False)
 class Prior:
@@ -72,6 +67,12 @@ class Prior:
         slope = -self.gradient(vector)[:free]  # at the mode, both sum to 0
         clicks = self.clicks.learned(vector[:free], slope, own)
         return self if clicks is self.clicks else replace(self, clicks=clicks)
+
+
+MEAN_SPREAD = 1.5
+CONFIDENCE_SPREAD = 10.0
+BIAS_WIDENING = 2.0
+"""Standard deviation of the biases relative to that of outputs between items."""
 
 
 def layer_spread(mean_square: np.ndarray) -> np.ndarray:
