@@ -72,20 +72,20 @@ def check_offset() -> None:
 
 
 def check_naive_expectation() -> None:
-    """The naive gradient is that of the likelihood on average, and a baseline calms it."""
+    """The naive gradient is unbiased, and a baseline reduces its variance."""
     truth = true_gradient(TWO) * np.exp(true_log_likelihood(TWO))
-    plain, calmed = (
+    plain, reduced = (
         replicate(make_estimator("naive", 4, baseline, True), TWO, 20_000, 1)[1]
         for baseline in (False, True)
     )
     assert_mean(plain, truth)
-    assert_mean(calmed, truth)
+    assert_mean(reduced, truth)
     # variances of 20,000 repeats are known to 1 %, a few for the tails of these products
-    assert calmed.var(axis=0).sum() < 0.9 * plain.var(axis=0).sum()
+    assert reduced.var(axis=0).sum() < 0.9 * plain.var(axis=0).sum()
 
 
 def check_self_normalized_bias() -> None:
-    """The self-normalised gradient is that of the log-likelihood, but for a bias of order 1/S."""
+    """The self-normalised gradient is that of the log-likelihood up to a bias of order 1/S."""
     truth, log_likelihood = true_gradient(TWO), true_log_likelihood(TWO)
     sizes, repeats = np.array([16, 48, 144]), 8_000
     biases, errors = [], []
@@ -93,7 +93,7 @@ def check_self_normalized_bias() -> None:
         estimator = make_estimator("self_normalized", int(size))
         values, slopes = replicate(estimator, TWO, repeats, 2)
         # slope x ratio is the naive gradient over the likelihood, hence unbiased; ratio is 1 on
-        # average. What the slope differs from both is of second order, and so is its noise
+        # average. The difference of the slope from both is of second order, and so is its noise
         ratio = np.exp(values - log_likelihood)[:, None]
         unbiased = slopes * ratio - (ratio - 1) * truth
         assert_mean(unbiased, truth)
@@ -149,7 +149,7 @@ def check_exact_given_draws(baseline: bool = False) -> None:
 
 
 def check_convergence() -> None:
-    """With the same biases, conditioned comes to exact as relevance samples grow, as 1/sqrt(S)."""
+    """With the same biases, conditioned converges to exact as 1/sqrt(S) in relevance samples."""
     biases, repeats = 5, 60
     sizes = np.array([100, 900])
     exact = make_estimator("exact", biases)
@@ -205,7 +205,7 @@ def check_buckets() -> None:
 
 
 def check_extremes() -> None:
-    """Weights of samples that no float32 product can hold are those of the formula all the same."""
+    """Weights of samples whose products leave the range of float32 are still those of the formula."""
     problem = replace(
         FOUR,
         alpha=np.array([1e-3, 2e-3, 1e-3, 5e-3]),
@@ -239,7 +239,7 @@ def check_entropy() -> None:
 
 
 def check_draws() -> None:
-    """Logarithms of relevance have the mean that the Beta's have."""
+    """Logarithms of relevance have the means that their Betas imply."""
     alpha, beta = np.array([0.3, 1e-3, 40.0]), np.array([2.0, 0.7, 3.0])
     draws = sampling.draw_relevance(np.random.default_rng(10), Betas(alpha, beta), 20_000)
     both = special.digamma(alpha + beta)

@@ -260,7 +260,7 @@ MUTANTS = {
     "joint: clicks' biases forgotten": Mutant(
         sampling, "joint_log_likelihoods", clicks_without_biases, SELF_NORMALIZED
     ),
-    "joint: every display is looked at": Mutant(
+    "joint: every display is examined": Mutant(
         sampling, "log_unclicked", every_display_examined, SELF_NORMALIZED
     ),
     "inner: earlier biases not rescaled": Mutant(
@@ -277,7 +277,9 @@ MUTANTS = {
     "inner: clicks forgotten in heads": Mutant(
         sampling, "_exponentials", clicks_forgotten, checks.check_buckets
     ),
-    "inner: products trusted": Mutant(sampling, "SMALLEST_WEIGHT", -1, checks.check_extremes),
+    "inner: products never replaced": Mutant(
+        sampling, "SMALLEST_WEIGHT", -1, checks.check_extremes
+    ),
     "conditioned: no inner baseline": Mutant(
         Conditioned, "centered", outer_baseline_only, CONDITIONED_BASELINE
     ),

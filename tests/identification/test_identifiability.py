@@ -123,7 +123,7 @@ def test_items_never_clicked_link_but_are_uninformative() -> None:
     assert found.weak_links == (WeakLink((3, 4), 0),)
 
 
-def test_many_weak_ties_together_are_no_weak_link() -> None:
+def test_many_weak_links_together_are_strong() -> None:
     """A position that shares 10 items with each of four others has 40 in all."""
     rows = {}
     for pair in range(200):

@@ -1,4 +1,4 @@
-"""Tables of known position bias: read from any kind, put into logits, refused where wrong."""
+"""Tables of known position bias: read from any format, converted to logits, refused if invalid."""
 
 import json
 from pathlib import Path
@@ -29,7 +29,7 @@ def table(**columns: list) -> pd.DataFrame:
     return pd.DataFrame({"position": [1, 2, 3], **columns})
 
 
-def test_points_are_held_and_intervals_are_priors() -> None:
+def test_points_are_fixed_and_intervals_are_priors() -> None:
     given = table(mean=[1, 0.5, 0.3], low=[None, None, 0.2], high=[None, None, 0.4])
     known = read_known_bias(given, THREE, 0, 0.9)
     assert np.isnan(known.mean[0])
@@ -73,13 +73,13 @@ def test_values_are_divided_by_the_anchors() -> None:
         known = read_known_bias(given, THREE, 0, 0.9)
     ends = special.expit(stats.norm(known.mean[1:], known.sd[1:]).interval(0.9))
     np.testing.assert_allclose(ends, [[0.3 / 0.8, 0.1 / 0.8], [0.5 / 0.8, 0.3 / 0.8]])
-    # without an anchor they are what they say
+    # without an anchor they are used as they are
     free = read_known_bias(given, THREE, None, 0.9)
     assert np.isfinite(free.mean).all()
     np.testing.assert_allclose(special.expit(stats.norm(*free).interval(0.9))[0], given["low"])
 
 
-def test_every_kind_of_file_says_the_same(tmp_path: Path) -> None:
+def test_every_file_format_gives_the_same(tmp_path: Path) -> None:
     given = table(mean=[1, 0.5, 0.3], low=[None, 0.4, None], high=[None, 0.6, None])
     expected = read_known_bias(given, THREE, 0, 0.9)
     records = json.loads(given.to_json(orient="records"))
@@ -94,11 +94,11 @@ def test_every_kind_of_file_says_the_same(tmp_path: Path) -> None:
         np.testing.assert_array_equal(known, expected, err_msg=name)
 
 
-def test_rows_and_contexts_without_each_other_are_told() -> None:
+def test_unmatched_rows_and_contexts_give_warnings() -> None:
     given = pd.DataFrame({"position": [2, 9], "mean": [0.5, 0.1]})
-    with pytest.warns(InputWarning) as told:
+    with pytest.warns(InputWarning) as caught:
         known = read_known_bias(given, THREE, 0, 0.9)
-    words = [str(warning.message) for warning in told]
+    words = [str(warning.message) for warning in caught]
     assert "ignored: position 9" in words[0]
     assert "no row for position 3, whose bias is learned" in words[1]
     assert np.isfinite(known.mean).tolist() == [False, True, False]
@@ -168,14 +168,14 @@ def test_files_without_rows_of_bias_are_refused(tmp_path: Path) -> None:
         read_known_bias(tmp_path / "nowhere.json", THREE, 0, 0.9)
 
 
-def test_a_held_bias_does_not_make_others_look_flat() -> None:
-    """Beside a curvature of 1e8 a direction of 1e-3 would pass for rounding."""
+def test_a_fixed_bias_does_not_make_others_look_flat() -> None:
+    """Next to a curvature of 1e8 a direction of 1e-3 would look like rounding."""
     curvature = np.diag([1e8, 4.0, 1e-3])
     curvature[1, 2] = curvature[2, 1] = 0.01
     curvature[0, 1] = curvature[1, 0] = 30.0
-    held = np.array([True, False, False])
+    fixed = np.array([True, False, False])
     np.testing.assert_allclose(
-        inverse(curvature, held)[1:, 1:], np.linalg.inv(curvature)[1:, 1:], rtol=1e-4
+        inverse(curvature, fixed)[1:, 1:], np.linalg.inv(curvature)[1:, 1:], rtol=1e-4
     )
-    assert inverse(curvature, held)[0, 0] == pytest.approx(1e-8)
+    assert inverse(curvature, fixed)[0, 0] == pytest.approx(1e-8)
     assert inverse(curvature)[2, 2] < 2  # the negative control: its true variance is 1,025

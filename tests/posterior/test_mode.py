@@ -1,4 +1,4 @@
-"""The mode, from far away, against scipy's."""
+"""The mode, from distant starts, against scipy's."""
 
 import jax
 import numpy as np
@@ -57,16 +57,16 @@ def test_the_curvature_comes_from_near_the_mode(monkeypatch) -> None:
         density = density_of(with_features(world(4000, (1.0, 0.6, 0.3))))
         seen = []
 
-        def watched(self: Density, vector: np.ndarray) -> Curvature:
+        def recorded(self: Density, vector: np.ndarray) -> Curvature:
             seen.append(vector)
             return found(self, vector)
 
         found = Density.curvature
-        monkeypatch.setattr(Density, "curvature", watched)
+        monkeypatch.setattr(Density, "curvature", recorded)
         mode = find_mode(density, np.zeros(12))
         there = density.curvature(mode.vector)
     start, *_, last, _ = seen
-    assert len(seen) == 3  # where the climb begins, where it ends, and here
+    assert len(seen) == 3  # at the start, at the end of BFGS, and here
     assert np.all(start == 0)
     away = mode.vector - last
     assert SETTLED**2 < away @ -there.hessian @ away < NEAR**2
@@ -75,7 +75,7 @@ def test_the_curvature_comes_from_near_the_mode(monkeypatch) -> None:
     np.testing.assert_allclose(np.diag(spread) / np.diag(exact), 1, atol=0.02)
 
 
-def test_cheap_slopes_are_those_of_the_curvature_and_point_uphill() -> None:
+def test_cheap_gradients_are_those_of_the_curvature() -> None:
     rng = np.random.default_rng(4)
     with jax.enable_x64(True):
         for most in (2, 40, 2000):
@@ -107,14 +107,14 @@ def test_a_mode_stays_where_it_is() -> None:
     np.testing.assert_array_equal(mode.vector, again.vector)
 
 
-def test_the_inverse_is_that_of_a_matrix_bent_upwards() -> None:
+def test_the_inverse_has_positive_eigenvalues() -> None:
     rng = np.random.default_rng(1)
     turn, _ = np.linalg.qr(rng.normal(size=(4, 4)))
     values = np.array([5.0, 2.0, -0.5, 0.0])
     found = inverse(turn * values @ turn.T)
-    # a saddle is left downhill, and a flat direction in steps that are not infinite
+    # saddles and flat directions give finite ascent steps
     np.testing.assert_allclose(
         np.diag(turn.T @ found @ turn), [1 / 5, 1 / 2, 1 / 0.5, 1 / 5e-8], rtol=1e-6
     )
-    sound = turn * abs(values + 1) @ turn.T
-    np.testing.assert_allclose(inverse(sound) @ sound, np.eye(4), atol=1e-12)
+    positive = turn * abs(values + 1) @ turn.T
+    np.testing.assert_allclose(inverse(positive) @ positive, np.eye(4), atol=1e-12)

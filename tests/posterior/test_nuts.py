@@ -1,4 +1,4 @@
-"""Three posteriors of the same density: a Gaussian, Markov chains, and a grid of plain sums."""
+"""Three posteriors of the same density: a Gaussian, Markov chains, and sums over a grid."""
 
 import sys
 from dataclasses import replace
