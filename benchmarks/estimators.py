@@ -51,7 +51,7 @@ class InLogSpace(conditioned.Conditioned):
         def weights(batch: PairBatch, draws: Draws) -> tuple[jax.Array, jax.Array]:
             return sampling._accumulate(batch, draws, sampling._exponentials)[:2]
 
-        with mock.patch.object(conditioned, "sampled_weights", weights):
+        with mock.patch.object(sampling, "sampled_weights", weights):
             return super().estimate(relevance, position, batch, draws)
 
 

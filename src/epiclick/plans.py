@@ -16,7 +16,7 @@ from epiclick.estimators.names import ESTIMATORS, make_estimator
 from epiclick.fitted.state import ThetaPosterior, head_of
 from epiclick.fitting import Plan
 from epiclick.identification.anchor import Anchor, resolve_anchor
-from epiclick.posterior.known_bias import held_contexts, read_known_bias
+from epiclick.posterior.known_bias import fixed_contexts, read_known_bias
 from epiclick.posterior.nuts import require_numpyro
 from epiclick.training.objective import EpistemicObjective, PointwiseObjective
 from epiclick.training.optimizer import TrainingSettings
@@ -128,7 +128,7 @@ def with_known_bias(plan: Plan, counts: ClickCounts, source: Any) -> Plan:
         plan = replace(plan, anchor=plan.moved.usual, moved=None)
         objective = replace(objective, anchor=plan.anchor)
     known = read_known_bias(source, counts.contexts, plan.anchor, plan.level)
-    held = held_contexts(known)
+    held = fixed_contexts(known)
     if plan.training.networks > 1 and np.isfinite(known.mean).sum() > len(held):
         warnings.warn(
             "members of an ensemble start from the given position bias and then learn from the "

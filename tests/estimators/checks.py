@@ -1,14 +1,18 @@
-"""What must hold of the estimators of a package, be it ours or a mutant of it.
+"""Checks of the estimators: plain functions that raise AssertionError where one is wrong.
 
-Each check is a plain function of the package that raises AssertionError where it does not hold.
+The tests run them on the estimators as they are, `test_mutants.py` on wrong versions.
 """
 
 from dataclasses import replace
-from types import ModuleType
 
 import jax
 import numpy as np
 from scipy import special, stats
+
+from epiclick.estimators import entropy, sampling
+from epiclick.estimators.estimator import Betas, Draws
+from epiclick.estimators.names import make_estimator
+from epiclick.estimators.sampling import SMALLEST_WEIGHT
 
 from .problems import (
     FOUR,
@@ -40,62 +44,56 @@ RELEVANCE = slice(0, 4)  # of the gradients of TWO
 POSITION = slice(4, 8)
 
 
-def check_formula(
-    package: ModuleType, name: str, baseline: bool = False, literal: bool = False
-) -> None:
+def check_formula(name: str, baseline: bool = False, literal: bool = False) -> None:
     """A sampling estimator is the paper's formula, written as loops, on the same samples."""
-    estimator = package.make_estimator(name, SAMPLES, baseline, literal)
-    draws = estimator.draw(np.random.default_rng(3), *WEIGHTED.betas(package))
-    value, slope = run_eagerly(estimator, WEIGHTED, draws, package)
+    estimator = make_estimator(name, SAMPLES, baseline, literal)
+    draws = estimator.draw(np.random.default_rng(3), *WEIGHTED.betas())
+    value, slope = run_eagerly(estimator, WEIGHTED, draws)
     expected_value, expected = by_loops(name, WEIGHTED, draws, baseline, literal)
     # samples are float32, and sums of a dozen of their logarithms are off by as many roundings
     np.testing.assert_allclose(value, expected_value, rtol=1e-6)
     np.testing.assert_allclose(slope, expected, rtol=0, atol=2e-6 * abs(expected).max())
 
 
-def check_offset(package: ModuleType) -> None:
+def check_offset() -> None:
     """The naive gradient of a started run is a constant times the literal one, up to its cap."""
-    draws = package.make_estimator("naive", SAMPLES).draw(
-        np.random.default_rng(3), *FOUR.betas(package)
-    )
-    literal_estimator = package.make_estimator("naive", SAMPLES, literal=True)
+    draws = make_estimator("naive", SAMPLES).draw(np.random.default_rng(3), *FOUR.betas())
+    literal_estimator = make_estimator("naive", SAMPLES, literal=True)
     assert literal_estimator.started(lambda: -7.0) == literal_estimator
-    _, literal = run_eagerly(literal_estimator, FOUR, draws, package)
+    _, literal = run_eagerly(literal_estimator, FOUR, draws)
     for log_likelihood, nats in ((-7.0, 7.0), (5.0, -5.0), (-300.0, None)):
-        started = package.make_estimator("naive", SAMPLES).started(
-            lambda value=log_likelihood: value
-        )
-        value, slope = run_eagerly(started, FOUR, draws, package)
+        started = make_estimator("naive", SAMPLES).started(lambda value=log_likelihood: value)
+        value, slope = run_eagerly(started, FOUR, draws)
         if nats is None:  # the largest likelihood counts as exp(20)
             joint = likelihoods_by_loops(FOUR, draws).sum(axis=1)  # (biases, relevance samples)
             nats = 20.0 - joint.diagonal().max()
         np.testing.assert_allclose(slope, literal * np.exp(nats), rtol=1e-6)
-        assert value == run_eagerly(started.started(lambda: -1.0), FOUR, draws, package)[0]
+        assert value == run_eagerly(started.started(lambda: -1.0), FOUR, draws)[0]
 
 
-def check_naive_expectation(package: ModuleType) -> None:
-    """The naive gradient is that of the likelihood on average, and a baseline calms it."""
+def check_naive_expectation() -> None:
+    """The naive gradient is unbiased, and a baseline reduces its variance."""
     truth = true_gradient(TWO) * np.exp(true_log_likelihood(TWO))
-    plain, calmed = (
-        replicate(package, package.make_estimator("naive", 4, baseline, True), TWO, 20_000, 1)[1]
+    plain, reduced = (
+        replicate(make_estimator("naive", 4, baseline, True), TWO, 20_000, 1)[1]
         for baseline in (False, True)
     )
     assert_mean(plain, truth)
-    assert_mean(calmed, truth)
+    assert_mean(reduced, truth)
     # variances of 20,000 repeats are known to 1 %, a few for the tails of these products
-    assert calmed.var(axis=0).sum() < 0.9 * plain.var(axis=0).sum()
+    assert reduced.var(axis=0).sum() < 0.9 * plain.var(axis=0).sum()
 
 
-def check_self_normalized_bias(package: ModuleType) -> None:
-    """The self-normalised gradient is that of the log-likelihood, but for a bias of order 1/S."""
+def check_self_normalized_bias() -> None:
+    """The self-normalised gradient is that of the log-likelihood up to a bias of order 1/S."""
     truth, log_likelihood = true_gradient(TWO), true_log_likelihood(TWO)
     sizes, repeats = np.array([16, 48, 144]), 8_000
     biases, errors = [], []
     for size in sizes:
-        estimator = package.make_estimator("self_normalized", int(size))
-        values, slopes = replicate(package, estimator, TWO, repeats, 2)
+        estimator = make_estimator("self_normalized", int(size))
+        values, slopes = replicate(estimator, TWO, repeats, 2)
         # slope x ratio is the naive gradient over the likelihood, hence unbiased; ratio is 1 on
-        # average. What the slope differs from both is of second order, and so is its noise
+        # average. The difference of the slope from both is of second order, and so is its noise
         ratio = np.exp(values - log_likelihood)[:, None]
         unbiased = slopes * ratio - (ratio - 1) * truth
         assert_mean(unbiased, truth)
@@ -113,25 +111,25 @@ def check_self_normalized_bias(package: ModuleType) -> None:
     assert abs(slope + 1) < SIGMAS * error_of_slope + 0.05, slope
 
 
-def check_conditioned_expectation(package: ModuleType, baseline: bool) -> None:
+def check_conditioned_expectation(baseline: bool) -> None:
     """With many samples the conditioned gradient is that of the log-likelihood."""
-    estimator = package.make_estimator("conditioned", 200, baseline)
-    _, slopes = replicate(package, estimator, TWO, 100, 3)
+    estimator = make_estimator("conditioned", 200, baseline)
+    _, slopes = replicate(estimator, TWO, 100, 3)
     assert_mean(slopes, true_gradient(TWO))
 
 
-def check_exact_expectation(package: ModuleType, baseline: bool) -> None:
+def check_exact_expectation(baseline: bool) -> None:
     """With many samples the exact estimator's gradient is that of the log-likelihood."""
-    estimator = package.make_estimator("exact", 1_000, baseline)
-    _, slopes = replicate(package, estimator, TWO, 100, 4)
+    estimator = make_estimator("exact", 1_000, baseline)
+    _, slopes = replicate(estimator, TWO, 100, 4)
     assert_mean(slopes, true_gradient(TWO))
 
 
-def check_exact_given_draws(package: ModuleType, baseline: bool = False) -> None:
+def check_exact_given_draws(baseline: bool = False) -> None:
     """The exact estimator follows the likelihoods of its biases, summed over nodes."""
-    estimator = package.make_estimator("exact", SAMPLES, baseline)
-    draws = estimator.draw(np.random.default_rng(5), *WEIGHTED.betas(package))
-    value, slope = run_eagerly(estimator, WEIGHTED, draws, package)
+    estimator = make_estimator("exact", SAMPLES, baseline)
+    draws = estimator.draw(np.random.default_rng(5), *WEIGHTED.betas())
+    value, slope = run_eagerly(estimator, WEIGHTED, draws)
 
     def log_likelihoods(relevance: np.ndarray) -> np.ndarray:
         moved = WEIGHTED.with_parameters(np.r_[relevance, WEIGHTED.parameters[8:]])
@@ -150,25 +148,23 @@ def check_exact_given_draws(package: ModuleType, baseline: bool = False) -> None
     np.testing.assert_allclose(slope, expected, rtol=0, atol=1e-7)
 
 
-def check_convergence(package: ModuleType) -> None:
-    """With the same biases, conditioned comes to exact as relevance samples grow, as 1/sqrt(S)."""
+def check_convergence() -> None:
+    """With the same biases, conditioned converges to exact as 1/sqrt(S) in relevance samples."""
     biases, repeats = 5, 60
     sizes = np.array([100, 900])
-    exact = package.make_estimator("exact", biases)
-    sampled = package.make_estimator("conditioned", biases)
-    fixed = exact.draw(np.random.default_rng(6), *TWO.betas(package))
-    value, slope = run(exact, TWO, fixed, package)
+    exact = make_estimator("exact", biases)
+    sampled = make_estimator("conditioned", biases)
+    fixed = exact.draw(np.random.default_rng(6), *TWO.betas())
+    value, slope = run(exact, TWO, fixed)
     target = np.r_[value, slope]
     errors = []
     for size in sizes:
-        draws = draw_repeats(package, TWO, repeats, int(size), 7)
+        draws = draw_repeats(TWO, repeats, int(size), 7)
         same = (
             np.broadcast_to(each, (repeats, *each.shape))
             for each in (fixed.log_theta, fixed.log_rest)
         )
-        values, slopes = run_repeats(
-            package, sampled, TWO, package.Draws(*same, draws.log_zeta, draws.log_other)
-        )
+        values, slopes = run_repeats(sampled, TWO, Draws(*same, draws.log_zeta, draws.log_other))
         errors.append((np.c_[values, slopes] - target)[:, :5])
     size_of_error = np.sqrt(np.mean(np.square(errors), axis=(1, 2)))
     slope = np.polyfit(np.log(sizes), np.log(size_of_error), 1)[0]
@@ -178,11 +174,11 @@ def check_convergence(package: ModuleType) -> None:
     assert size_of_error[-1] < 0.06, size_of_error
 
 
-def check_marginal(package: ModuleType) -> None:
+def check_marginal() -> None:
     """The marginal gradient is that of the likelihood at a point, a bias of exactly 1 included."""
-    estimator = package.make_estimator("marginal")
-    relevance, points = WEIGHTED.points(package)
-    value, slope = run(estimator, WEIGHTED, None, package)
+    estimator = make_estimator("marginal")
+    relevance, points = WEIGHTED.points()
+    value, slope = run(estimator, WEIGHTED, None)
 
     def log_likelihood(values: np.ndarray) -> float:
         moved = WEIGHTED.with_parameters(np.r_[values[:8], WEIGHTED.parameters[8:]])
@@ -197,56 +193,55 @@ def check_marginal(package: ModuleType) -> None:
     np.testing.assert_allclose(slope[8:11] - slope[11:], expected[8:], rtol=0, atol=1e-6)
 
 
-def check_buckets(package: ModuleType) -> None:
+def check_buckets() -> None:
     """Buckets of several widths, and one of heads whose J is summed in logarithms."""
-    estimator = package.make_estimator("conditioned", SAMPLES)
-    draws = estimator.draw(np.random.default_rng(8), *FOUR.betas(package))
+    estimator = make_estimator("conditioned", SAMPLES)
+    draws = estimator.draw(np.random.default_rng(8), *FOUR.betas())
     batch = make_batch(FOUR.displays, FOUR.clicks, cuts=(1, 3), heads=True)
-    value, slope = run(estimator, FOUR, draws, package, batch)
+    value, slope = run(estimator, FOUR, draws, batch)
     expected_value, expected = by_loops("conditioned", FOUR, draws)
     np.testing.assert_allclose(value, expected_value, rtol=1e-6)
     np.testing.assert_allclose(slope, expected, rtol=0, atol=2e-6 * abs(expected).max())
 
 
-def check_extremes(package: ModuleType) -> None:
-    """Weights of samples that no float32 product can hold are those of the formula all the same."""
+def check_extremes() -> None:
+    """Weights of samples whose products leave the range of float32 are still those of the formula."""
     problem = replace(
         FOUR,
         alpha=np.array([1e-3, 2e-3, 1e-3, 5e-3]),
         beta=np.array([1e-3, 1e-3, 2e-3, 1e-3]),
         beta_position=np.array([1e-3, 2e-3, 1e-3]),
     )
-    draws = package.draws.draw_joint(np.random.default_rng(9), *problem.betas(package), SAMPLES)
-    *_, smallest = package.inner._accumulate(problem.batch, draws, package.inner._products)
-    assert smallest < package.inner.SMALLEST
-    value, slope = run(package.make_estimator("conditioned", SAMPLES), problem, draws, package)
+    draws = sampling.draw_joint(np.random.default_rng(9), *problem.betas(), SAMPLES)
+    *_, smallest = sampling._accumulate(problem.batch, draws, sampling._products)
+    assert smallest < SMALLEST_WEIGHT
+    value, slope = run(make_estimator("conditioned", SAMPLES), problem, draws)
     expected_value, expected = by_loops("conditioned", problem, draws)
     np.testing.assert_allclose(value, expected_value, rtol=1e-5)
     np.testing.assert_allclose(slope, expected, rtol=0, atol=1e-5 * abs(expected).max())
 
 
-def check_entropy(package: ModuleType) -> None:
+def check_entropy() -> None:
     """Entropies are those of the definition, and means are weighted."""
     alpha, beta = np.array([0.4, 3.0, 20.0]), np.array([2.0, 0.7, 55.0])
     expected = stats.beta(alpha, beta).entropy()
-    each = jax.jit(package.entropy.beta_entropy)(alpha, beta)
+    # jit of a function of ours would find the program of an earlier version of it
+    each = jax.jit(lambda *betas: entropy.beta_entropy(*betas))(alpha, beta)
     np.testing.assert_allclose(each, expected, rtol=1e-12)
-    relevance, weight = package.Betas(alpha, beta), np.array([2.0, 1.0, 0.0])
+    relevance, weight = Betas(alpha, beta), np.array([2.0, 1.0, 0.0])
     mean = (2 * expected[0] + expected[1]) / 3
-    modified_entropy = jax.jit(package.entropy.modified_entropy)
+    modified_entropy = jax.jit(lambda *inputs: entropy.modified_entropy(*inputs))
     value = modified_entropy(relevance, None, weight)
     np.testing.assert_allclose(value, mean, rtol=1e-12)
-    position = package.Betas(beta, alpha)
+    position = Betas(beta, alpha)
     value = modified_entropy(relevance, position, weight)
     np.testing.assert_allclose(value, mean + expected.mean(), rtol=1e-12)
 
 
-def check_draws(package: ModuleType) -> None:
-    """Logarithms of relevance have the mean that the Beta's have."""
+def check_draws() -> None:
+    """Logarithms of relevance have the means that their Betas imply."""
     alpha, beta = np.array([0.3, 1e-3, 40.0]), np.array([2.0, 0.7, 3.0])
-    draws = package.draws.draw_relevance(
-        np.random.default_rng(10), package.Betas(alpha, beta), 20_000
-    )
+    draws = sampling.draw_relevance(np.random.default_rng(10), Betas(alpha, beta), 20_000)
     both = special.digamma(alpha + beta)
     for logs, parameter in zip(draws, (alpha, beta), strict=True):
         assert_mean(logs.T.astype(float), special.digamma(parameter) - both)

@@ -1,24 +1,24 @@
 """Small problems for estimators: counts, Betas, and the programs that differentiate them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from types import ModuleType
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from epiclick import estimators
 from epiclick.click_models.click_model import Emission
+from epiclick.estimators.estimator import Betas, Draws
+from epiclick.estimators.sampling import draw_position, draw_relevance
 from epiclick.likelihood.pairs import Bucket, PairBatch
 
 LEAST_WIDTH = 4
-"""Of buckets, so that problems of one size share a program whatever their counts."""
+"""Of buckets, so that problems of one size share a compiled program whatever their counts."""
 
 SAMPLES = 6
-"""Few, and the same in most tests, so that they share programs."""
+"""Few, and the same in most tests, so that they share compiled programs."""
 
 
 def make_batch(
@@ -33,9 +33,9 @@ def make_batch(
     Args:
         displays: (pairs, contexts).
         clicks: (pairs, contexts).
-        weight: (pairs,), ones unless given.
-        cuts: pairs at which a new bucket begins; one bucket unless given.
-        heads: whether the last bucket holds counts alone, like that of pairs with many displays.
+        weight: (pairs,), default ones.
+        cuts: pairs at which a new bucket begins; default one bucket.
+        heads: whether the last bucket has counts only, like that of pairs with many displays.
     """
     unclicked = np.asarray(displays) - clicks
     edges = [0, *cuts, len(unclicked)]
@@ -102,19 +102,19 @@ class Problem:
             clicks=self.clicks[:, index],
         )
 
-    def betas(self, package: ModuleType = estimators) -> tuple[Any, Any]:
-        """Relevance and position bias, in the classes of a package."""
-        position = package.Betas(self.alpha_position, self.beta_position)
-        return package.Betas(self.alpha, self.beta), position
+    def betas(self) -> tuple[Betas, Betas]:
+        """Relevance and position bias."""
+        position = Betas(self.alpha_position, self.beta_position)
+        return Betas(self.alpha, self.beta), position
 
-    def points(self, package: ModuleType = estimators) -> tuple[Any, Any]:
-        """The same with position bias at its mean, but for an anchor at 1."""
+    def points(self) -> tuple[Betas, Emission]:
+        """The same with position bias at its mean, except for an anchor at 1."""
         rest = self.beta_position / (self.alpha_position + self.beta_position)
         rest[0] = 0.0
-        return package.Betas(self.alpha, self.beta), Emission(1 - rest, rest)
+        return Betas(self.alpha, self.beta), Emission(1 - rest, rest)
 
-    def inputs(self, estimator: Any, package: ModuleType = estimators) -> tuple[Any, Any]:
-        return (self.points if estimator.is_point else self.betas)(package)
+    def inputs(self, estimator: Any) -> tuple[Any, Any]:
+        return self.points() if estimator.is_point else self.betas()
 
 
 PARAMETERS = ("alpha", "beta", "alpha_position", "beta_position")
@@ -138,7 +138,7 @@ TWO = Problem(
     displays=np.array([[2, 1], [1, 2]]),
     clicks=np.array([[1, 0], [0, 1]]),
 )
-"""So small that its likelihood is a sum over few nodes."""
+"""Small enough that its likelihood is a sum over few nodes."""
 
 
 def gradient(
@@ -155,61 +155,52 @@ def gradient(
     return log_likelihood, jnp.concatenate(jax.tree.leaves(gradients))
 
 
-# small programs that run once or twice: time spent on optimising them is lost
-compiled = jax.jit(
-    gradient, static_argnums=0, compiler_options={"xla_backend_optimization_level": 0}
-)
+def compile_gradient() -> Callable[..., tuple[jax.Array, jax.Array]]:
+    """A program that shares nothing with others; optimising it would take longer than it saves."""
+    options = {"xla_backend_optimization_level": 0}
+    return jax.jit(lambda *inputs: gradient(*inputs), static_argnums=0, compiler_options=options)
+
+
+compiled = compile_gradient()
 
 
 def run(
-    estimator: Any,
-    problem: Problem,
-    draws: Any,
-    package: ModuleType = estimators,
-    batch: PairBatch | None = None,
+    estimator: Any, problem: Problem, draws: Draws | None, batch: PairBatch | None = None
 ) -> tuple[float, np.ndarray]:
     """Log-likelihood and gradient of a problem under given samples."""
-    inputs = problem.inputs(estimator, package)
-    value, slope = compiled(estimator, *inputs, batch or problem.batch, draws)
+    value, slope = compiled(estimator, *problem.inputs(estimator), batch or problem.batch, draws)
     return float(value), np.asarray(slope)
 
 
-def run_eagerly(
-    estimator: Any, problem: Problem, draws: Any, package: ModuleType
-) -> tuple[float, np.ndarray]:
-    """The same without compiling the whole; operations once compiled serve all packages."""
-    value, slope = gradient(estimator, *problem.inputs(estimator, package), problem.batch, draws)
+def run_eagerly(estimator: Any, problem: Problem, draws: Draws) -> tuple[float, np.ndarray]:
+    """The same without compiling the whole: operations compiled once serve all estimators."""
+    value, slope = gradient(estimator, *problem.inputs(estimator), problem.batch, draws)
     return float(value), np.asarray(slope)
 
 
-def draw_repeats(
-    package: ModuleType, problem: Problem, repeats: int, samples: int, seed: int
-) -> Any:
+def draw_repeats(problem: Problem, repeats: int, samples: int, seed: int) -> Draws:
     """Independent sets of samples, `repeats` the first axis of all arrays."""
     rng = np.random.default_rng(seed)
-    relevance, position = problem.betas(package)
+    relevance, position = problem.betas()
     pairs, contexts = problem.displays.shape
-    of_position = package.draws.draw_position(rng, position, repeats * samples)
-    of_relevance = package.draws.draw_relevance(rng, relevance, repeats * samples)
-    return package.Draws(
+    of_position = draw_position(rng, position, repeats * samples)
+    of_relevance = draw_relevance(rng, relevance, repeats * samples)
+    return Draws(
         *(each.reshape(repeats, samples, contexts) for each in of_position),
         *(np.moveaxis(each.reshape(pairs, repeats, samples), 0, 1) for each in of_relevance),
     )
 
 
 def replicate(
-    package: ModuleType, estimator: Any, problem: Problem, repeats: int, seed: int
+    estimator: Any, problem: Problem, repeats: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Log-likelihoods (repeats,) and gradients (repeats, parameters) of independent samples."""
-    draws = draw_repeats(package, problem, repeats, estimator.samples, seed)
-    return run_repeats(package, estimator, problem, draws)
+    return run_repeats(estimator, problem, draw_repeats(problem, repeats, estimator.samples, seed))
 
 
-def run_repeats(
-    package: ModuleType, estimator: Any, problem: Problem, draws: Any
-) -> tuple[np.ndarray, np.ndarray]:
+def run_repeats(estimator: Any, problem: Problem, draws: Draws) -> tuple[np.ndarray, np.ndarray]:
     """The same for given samples, `repeats` the first axis of all arrays."""
-    inputs = problem.betas(package)
+    inputs = problem.betas()
     each = jax.vmap(lambda one: gradient(estimator, *inputs, problem.batch, one))
     values, slopes = jax.jit(each)(draws)
     return np.asarray(values), np.asarray(slopes)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from epiclick import estimators
 from epiclick.estimators.estimator import Betas
 from epiclick.estimators.sampling import BLOCK, draw_joint, draw_position, draw_relevance
 
@@ -27,7 +26,7 @@ def p_value(logs: np.ndarray, alpha: float, beta: float) -> float:
 
 
 def test_means_of_logarithms() -> None:
-    checks.check_draws(estimators)
+    checks.check_draws()
 
 
 @pytest.mark.parametrize(
@@ -38,7 +37,7 @@ def test_relevance_follows_its_beta(alpha: float, beta: float) -> None:
     assert log_zeta.dtype == log_other.dtype == np.float32
     assert p_value(log_zeta, alpha, beta) > LEAST_P
     assert p_value(log_other, beta, alpha) > LEAST_P
-    # float32 holds each logarithm to 6e-8 of itself
+    # float32 has a relative precision of 6e-8
     np.testing.assert_allclose(np.exp(log_zeta) + np.exp(log_other), 1, rtol=0, atol=1e-6)
     # the control: a sampler that is off by a twentieth of its width fails
     shifted = alpha * np.exp(0.05 / np.sqrt(1 / (alpha + 1) + 1 / (beta + 1)))
@@ -71,7 +70,7 @@ def test_tiny_parameters_are_drawn_in_logarithms(alpha: float, beta: float) -> N
             assert abs(share - below) < 4 * np.sqrt(below * (1 - below) / DRAWS)
 
 
-def test_smaller_parameters_than_float32_holds_give_finite_values() -> None:
+def test_parameters_below_the_range_of_float32_give_finite_values() -> None:
     betas = Betas(np.array([1e-60, 1.0]), np.array([1.0, 1e-60]))
     for logs in draw_relevance(np.random.default_rng(0), betas, 100):
         assert np.all(np.isfinite(logs))

@@ -6,7 +6,6 @@ import mpmath
 import numpy as np
 import pytest
 
-from epiclick import estimators
 from epiclick.beta import Beta
 from epiclick.estimators.entropy import beta_entropy, modified_entropy
 from epiclick.estimators.estimator import Betas
@@ -18,7 +17,7 @@ ALPHA, BETA = (axis.ravel() for axis in np.meshgrid(GRID, GRID))
 
 
 def test_entropies_and_their_means() -> None:
-    checks.check_entropy(estimators)
+    checks.check_entropy()
 
 
 def test_entropy_is_exact_from_a_thousandth_to_a_million() -> None:

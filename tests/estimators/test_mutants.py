@@ -1,262 +1,351 @@
-"""The checks see mistakes: each is made on purpose, and at least one check must fail."""
+"""The checks detect mistakes: each is made on purpose, and its check must fail.
 
-import importlib
-import re
-import sys
+A mutant is a wrong version of one function, in place of the right one while its check runs.
+"""
+
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
-from importlib.abc import InspectLoader, MetaPathFinder
-from importlib.machinery import ModuleSpec
-from importlib.util import spec_from_loader
-from pathlib import Path
-from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
-from epiclick import estimators
+from epiclick.estimators import entropy, sampling
+from epiclick.estimators.conditioned import Conditioned
+from epiclick.estimators.estimator import Betas, Draws, Estimate
+from epiclick.estimators.exact import Exact
+from epiclick.estimators.marginal import Marginal
+from epiclick.estimators.naive import Naive
+from epiclick.estimators.sampling import Likelihoods, leave_one_out, likelihood_shares
+from epiclick.estimators.self_normalized import SelfNormalized
+from epiclick.likelihood.pairs import Bucket, PairBatch
 
-from . import checks
+from . import checks, problems
 
-PACKAGE = "epiclick.estimators"
-COPY = "mutated_estimators"
+Check = Callable[[], None]
 
-Check = Callable[[ModuleType], None]
+
+def right(owner: Any, name: str) -> Callable[..., Any]:
+    """A function as it is, for a wrong version that differs from it in its inputs or output."""
+    return getattr(owner, name)
+
+
+naive_weights = right(Naive, "weigh")
+self_normalized_weights = right(SelfNormalized, "weigh")
+conditioned_estimate = right(Conditioned, "estimate")
+marginal_estimate = right(Marginal, "estimate")
+log_density = right(sampling, "_log_density")
+score_surrogate = right(sampling, "score_surrogate")
+joint_log_likelihoods = right(sampling, "joint_log_likelihoods")
+log_unclicked = right(sampling, "log_unclicked")
+rest_or_one = right(sampling, "_rest_or_one")
+exponentials = right(sampling, "_exponentials")
+entropy_term = right(entropy, "_beyond")
+modified_entropy = right(entropy, "modified_entropy")
+
+
+def no_baseline(self: Any, weights: jax.Array) -> jax.Array:
+    return weights
+
+
+def naive_without_mean(self: Naive, logs: jax.Array) -> tuple[jax.Array, jax.Array]:
+    weights, log_scale = naive_weights(self, logs)
+    return weights * self.samples, log_scale
+
+
+def naive_with_offset_added(self: Naive, logs: jax.Array) -> tuple[jax.Array, jax.Array]:
+    offset = self.capped_offset(logs)
+    return self.centered(jnp.exp(logs + offset)) / self.samples, offset - self.log_offset
+
+
+def baseline_added(weights: jax.Array) -> jax.Array:
+    return 2 * weights - leave_one_out(weights)
+
+
+def baseline_divided_by_all(weights: jax.Array) -> jax.Array:
+    return weights - (weights.sum(axis=-1, keepdims=True) - weights) / weights.shape[-1]
+
+
+def baseline_with_its_own_sample(weights: jax.Array) -> jax.Array:
+    return weights - weights.sum(axis=-1, keepdims=True) / (weights.shape[-1] - 1)
+
+
+def wrong_sign_of_beta(
+    betas: Betas, total: jax.Array, of_x: jax.Array, of_rest: jax.Array
+) -> jax.Array:
+    return log_density(betas, total, of_x, of_rest) - 2 * (betas.beta - 1) * of_rest
+
+
+def alpha_and_beta_swapped(betas: Betas, *sums: jax.Array) -> jax.Array:
+    return log_density(Betas(betas.beta, betas.alpha), *sums)
+
+
+def not_normalized(
+    betas: Betas, total: jax.Array, of_x: jax.Array, of_rest: jax.Array
+) -> jax.Array:
+    return log_density(betas, 0 * total, of_x, of_rest)
+
+
+def always_the_papers_factor(
+    self: SelfNormalized, logs: jax.Array
+) -> tuple[jax.Array, jax.Array | float]:
+    return self_normalized_weights(replace(self, literal=True), logs)
+
+
+def pairs_unweighted(relevance: Betas, position: Betas, batch: PairBatch, *rest: Any) -> jax.Array:
+    ones = replace(batch, weight=np.ones(len(batch.weight)))
+    return score_surrogate(relevance, position, ones, *rest)
+
+
+def clicks_without_biases(batch: PairBatch, draws: Draws) -> jax.Array:
+    return joint_log_likelihoods(batch, replace(draws, log_theta=0 * draws.log_theta))
+
+
+def every_display_examined(zeta: Any, other: Any, rest: jax.Array, *counts: Any) -> jax.Array:
+    return log_unclicked(zeta, other, jnp.full_like(rest, -jnp.inf), *counts)
+
+
+def earlier_biases_not_rescaled(share: jax.Array, weights: Any, factor: jax.Array) -> Any:
+    return share * factor, weights
+
+
+def shares_not_rescaled(share: jax.Array, weights: Any, factor: jax.Array) -> Any:
+    return share, tuple(weight * factor.astype(jnp.float32) for weight in weights)
+
+
+def sum_over_samples(self: Likelihoods) -> jax.Array:
+    return (self.log_scale + jnp.log(self.total))[:, 0]
+
+
+def missing_displays_count(log_rest: jax.Array) -> jax.Array:
+    return rest_or_one(log_rest).at[-1].set(0)
+
+
+def clicks_forgotten(bucket: Bucket, *logs: Any) -> Any:
+    return exponentials(replace(bucket, clicks=0 * bucket.clicks), *logs)
+
+
+def outer_baseline_only(self: Conditioned, weights: jax.Array) -> jax.Array:
+    return leave_one_out(weights) if weights.ndim == 1 else weights
+
+
+def inner_baseline_only(self: Conditioned, weights: jax.Array) -> jax.Array:
+    return leave_one_out(weights) if weights.ndim == 2 else weights
+
+
+def inner_baseline_for_weights(self: Conditioned, weights: jax.Array) -> jax.Array:
+    without = leave_one_out(weights)
+    return without if weights.ndim == 1 else weights - without
+
+
+def literal_reversed(self: Conditioned, *inputs: Any) -> Estimate:
+    return conditioned_estimate(replace(self, literal=not self.literal), *inputs)
+
+
+def baseline_on_relevance(
+    self: Exact, relevance: Betas, position: Betas, batch: PairBatch, draws: Draws
+) -> Estimate:
+    each = self.log_likelihoods(relevance, batch, draws)
+    outer = self.centered(likelihood_shares(each))
+    of_position = sampling.position_surrogate(position, draws, outer)
+    return Estimate(outer @ each + of_position, sampling.log_mean(each))
+
+
+def downhill(self: Marginal, *inputs: Any) -> Estimate:
+    estimate = marginal_estimate(self, *inputs)
+    return replace(estimate, surrogate=-estimate.surrogate)
+
+
+def wrong_sign_of_a_term(x: jax.Array, c: int) -> jax.Array:
+    return entropy_term(x, c) + c / x
+
+
+def entropy_unweighted(relevance: Betas, position: Betas | None, weight: jax.Array) -> jax.Array:
+    return modified_entropy(relevance, position, jnp.ones_like(weight))
+
+
+def logits(
+    rng: np.random.Generator,
+    shapes: tuple[np.ndarray, np.ndarray],
+    terms: tuple[np.ndarray, np.ndarray],
+    samples: int,
+) -> np.ndarray:
+    """Logits of Gamma(shapes + 1) variables, plus exponentials with these factors."""
+    size = (len(shapes[0]), samples)
+    a, b = (rng.standard_gamma(shape + 1, size) for shape in shapes)
+    first, second = (term * rng.standard_exponential(size) for term in terms)
+    return (np.log(a / b) + first + second).astype(np.float32)
+
+
+def relevance_turned_over(
+    rng: np.random.Generator, alpha: np.ndarray, beta: np.ndarray, samples: int
+) -> np.ndarray:
+    return logits(rng, (alpha, beta), (1 / alpha, 1 / beta), samples)
+
+
+def alpha_for_beta(
+    rng: np.random.Generator, alpha: np.ndarray, beta: np.ndarray, samples: int
+) -> np.ndarray:
+    return logits(rng, (alpha, beta), (-1 / alpha, 1 / alpha), samples)
+
+
+def right_logits(
+    rng: np.random.Generator, alpha: np.ndarray, beta: np.ndarray, samples: int
+) -> np.ndarray:
+    return logits(rng, (alpha, beta), (-1 / alpha, 1 / beta), samples)
+
+
+def formula(name: str, baseline: bool = False) -> Check:
+    return partial(checks.check_formula, name, baseline)
+
+
+NAIVE, NAIVE_BASELINE = formula("naive"), formula("naive", baseline=True)
+SELF_NORMALIZED = formula("self_normalized")
+SELF_NORMALIZED_BASELINE = formula("self_normalized", baseline=True)
+CONDITIONED, CONDITIONED_BASELINE = formula("conditioned"), formula("conditioned", baseline=True)
+CONDITIONED_MEAN = partial(checks.check_conditioned_expectation, baseline=True)
+EXACT = checks.check_exact_given_draws
+EXACT_BASELINE = partial(checks.check_exact_given_draws, baseline=True)
+EXACT_MEAN = partial(checks.check_exact_expectation, baseline=True)
 
 
 class Mutant(NamedTuple):
-    """A mistake, and the check that must see it."""
+    """A wrong version of an attribute of a module or class, and the check that must detect it."""
 
-    module: str
-    right: str
-    wrong: str
+    owner: Any
+    name: str
+    wrong: Any
     check: Check
 
 
-def formula(name: str, baseline: bool = False, literal: bool = False) -> Check:
-    return partial(checks.check_formula, name=name, baseline=baseline, literal=literal)
-
-
-conditioned_baseline = partial(checks.check_conditioned_expectation, baseline=True)
-exact_baseline = partial(checks.check_exact_expectation, baseline=True)
-
 MUTANTS = {
-    "naive: no mean over samples": Mutant(
-        "naive", "weights / self.samples)", "weights)", formula("naive")
-    ),
-    "naive: no baseline": Mutant(
-        "naive", "if self.baseline:", "if False:", formula("naive", baseline=True)
-    ),
-    "naive: offset added": Mutant(
-        "naive", "log_likelihoods - offset", "log_likelihoods + offset", checks.check_offset
-    ),
+    "naive: no mean over samples": Mutant(Naive, "weigh", naive_without_mean, NAIVE),
+    "naive: no baseline": Mutant(Naive, "centered", no_baseline, NAIVE_BASELINE),
+    "naive: offset added": Mutant(Naive, "weigh", naive_with_offset_added, checks.check_offset),
     "naive: no cap": Mutant(
-        "naive",
-        "jnp.maximum(self.log_offset, log_likelihoods.max() - MOST_NATS)",
-        "self.log_offset",
-        checks.check_offset,
+        Naive, "capped_offset", lambda self, logs: self.log_offset, checks.check_offset
     ),
     "naive: literal one moved": Mutant(
-        "naive", "return self if self.literal else ", "return ", checks.check_offset
+        Naive,
+        "started",
+        lambda self, measure: replace(self, log_offset=measure()),
+        checks.check_offset,
     ),
-    "baseline: added": Mutant(
-        "scores", "weights - others /", "weights + others /", formula("naive", baseline=True)
-    ),
+    "baseline: added": Mutant(sampling, "leave_one_out", baseline_added, NAIVE_BASELINE),
     "baseline: divided by all": Mutant(
-        "scores", "(weights.shape[-1] - 1)", "weights.shape[-1]", formula("naive", baseline=True)
+        sampling, "leave_one_out", baseline_divided_by_all, NAIVE_BASELINE
     ),
     "baseline: includes its own sample": Mutant(
-        "scores", "keepdims=True) - weights", "keepdims=True)", checks.check_naive_expectation
+        sampling, "leave_one_out", baseline_with_its_own_sample, checks.check_naive_expectation
     ),
-    "score: sign of beta": Mutant(
-        "scores", "+ (beta - 1) *", "- (beta - 1) *", formula("self_normalized")
-    ),
+    "score: sign of beta": Mutant(sampling, "_log_density", wrong_sign_of_beta, SELF_NORMALIZED),
     "score: alpha and beta swapped": Mutant(
-        "scores",
-        "alpha, beta = betas.alpha, betas.beta",
-        "alpha, beta = betas.beta, betas.alpha",
-        formula("self_normalized"),
+        sampling, "_log_density", alpha_and_beta_swapped, SELF_NORMALIZED
     ),
-    "score: not normalised": Mutant(
-        "scores", " - log_beta_function * total", "", formula("self_normalized")
-    ),
-    "self-normalised: no softmax": Mutant(
-        "self_normalized",
-        "jax.nn.softmax(log_likelihoods)",
-        "jnp.exp(log_likelihoods)",
-        formula("self_normalized"),
+    "score: not normalised": Mutant(sampling, "_log_density", not_normalized, SELF_NORMALIZED),
+    "self-normalised: no softmax": Mutant(sampling, "likelihood_shares", jnp.exp, SELF_NORMALIZED),
+    "self-normalised: no baseline": Mutant(
+        SelfNormalized, "centered", no_baseline, SELF_NORMALIZED_BASELINE
     ),
     "self-normalised: always the paper's factor": Mutant(
-        "self_normalized", "if self.literal:", "if True:", checks.check_self_normalized_bias
-    ),
-    "self-normalised: no baseline": Mutant(
-        "self_normalized", "if self.baseline:", "if False:", formula("self_normalized", True)
+        SelfNormalized, "weigh", always_the_papers_factor, checks.check_self_normalized_bias
     ),
     "joint: weights of pairs forgotten": Mutant(
-        "joint",
-        "jnp.dot(batch.weight, of_pairs)",
-        "of_pairs.sum()",
-        formula("self_normalized"),
+        sampling, "score_surrogate", pairs_unweighted, SELF_NORMALIZED
     ),
     "joint: clicks' biases forgotten": Mutant(
-        "joint", "return examined + jnp", "return jnp", formula("self_normalized")
+        sampling, "joint_log_likelihoods", clicks_without_biases, SELF_NORMALIZED
     ),
-    "joint: every display is looked at": Mutant(
-        "joint", "other + rest * zeta", "other + 0 * rest * zeta", formula("self_normalized")
+    "joint: every display is examined": Mutant(
+        sampling, "log_unclicked", every_display_examined, SELF_NORMALIZED
     ),
     "inner: earlier biases not rescaled": Mutant(
-        "inner", "weight * shrink.astype(jnp.float32)", "weight", formula("conditioned")
+        sampling, "_rescale", earlier_biases_not_rescaled, CONDITIONED
     ),
-    "inner: shares not rescaled": Mutant(
-        "inner", "share * shrink + own", "share + own", formula("conditioned")
+    "inner: shares not rescaled": Mutant(sampling, "_rescale", shares_not_rescaled, CONDITIONED),
+    "inner: not normalised": Mutant(
+        Likelihoods, "weights", lambda self, share: self.scaled * share, CONDITIONED
     ),
-    "inner: not normalised": Mutant("inner", " / bucket.total)", ")", formula("conditioned")),
-    "inner: sum for mean": Mutant(
-        "inner", "bucket.total / samples", "bucket.total", formula("conditioned")
-    ),
+    "inner: sum for mean": Mutant(Likelihoods, "log_mean", sum_over_samples, CONDITIONED),
     "inner: missing displays count": Mutant(
-        "inner", ".astype(jnp.float32), 1)", ".astype(jnp.float32), 0)", formula("conditioned")
+        sampling, "_rest_or_one", missing_displays_count, CONDITIONED
     ),
     "inner: clicks forgotten in heads": Mutant(
-        "inner", "logs = log_attracted + unclicked", "logs = unclicked", checks.check_buckets
+        sampling, "_exponentials", clicks_forgotten, checks.check_buckets
     ),
-    "inner: products trusted": Mutant(
-        "inner", "smallest > SMALLEST", "smallest > -1", checks.check_extremes
+    "inner: products never replaced": Mutant(
+        sampling, "SMALLEST_WEIGHT", -1, checks.check_extremes
     ),
     "conditioned: no inner baseline": Mutant(
-        "conditioned",
-        "inner = leave_one_out(inner)",
-        "inner = inner * 1",
-        formula("conditioned", baseline=True),
+        Conditioned, "centered", outer_baseline_only, CONDITIONED_BASELINE
     ),
     "conditioned: no outer baseline": Mutant(
-        "conditioned",
-        "outer = leave_one_out(outer)",
-        "outer = outer * 1",
-        formula("conditioned", baseline=True),
+        Conditioned, "centered", inner_baseline_only, CONDITIONED_BASELINE
     ),
     "conditioned: baseline for weights": Mutant(
-        "conditioned",
-        "leave_one_out(inner)",
-        "inner - leave_one_out(inner)",
-        conditioned_baseline,
+        Conditioned, "centered", inner_baseline_for_weights, CONDITIONED_MEAN
     ),
     "conditioned: literal factor reversed": Mutant(
-        "conditioned",
-        "surrogate / self.samples if self.literal else surrogate",
-        "surrogate if self.literal else surrogate / self.samples",
-        formula("conditioned"),
+        Conditioned, "estimate", literal_reversed, CONDITIONED
     ),
-    "conditioned: no softmax": Mutant(
-        "conditioned",
-        "jax.nn.softmax(log_likelihoods)",
-        "jnp.exp(log_likelihoods)",
-        formula("conditioned"),
-    ),
-    "exact: weights differentiated": Mutant(
-        "exact",
-        "jax.lax.stop_gradient(jax.nn.softmax(each))",
-        "jax.nn.softmax(each)",
-        checks.check_exact_given_draws,
-    ),
-    "exact: no baseline": Mutant(
-        "exact",
-        "outer = leave_one_out(outer)",
-        "outer = outer * 1",
-        partial(checks.check_exact_given_draws, baseline=True),
-    ),
+    "conditioned: no softmax": Mutant(sampling, "likelihood_shares", jnp.exp, CONDITIONED),
+    "exact: weights differentiated": Mutant(sampling, "likelihood_shares", jax.nn.softmax, EXACT),
+    "exact: no baseline": Mutant(Exact, "centered", no_baseline, EXACT_BASELINE),
     "exact: baseline on the relevance gradient": Mutant(
-        "exact",
-        "of_pairs = outer @ each",
-        "of_pairs = (leave_one_out(outer) if self.baseline else outer) @ each",
-        exact_baseline,
+        Exact, "estimate", baseline_on_relevance, EXACT_MEAN
     ),
-    "marginal: downhill": Mutant(
-        "marginal", "Estimate(value, value)", "Estimate(-value, value)", checks.check_marginal
-    ),
+    "marginal: downhill": Mutant(Marginal, "estimate", downhill, checks.check_marginal),
     "entropy: sign of a term": Mutant(
-        "entropy", "* eta - 0.5 * c / x", "* eta + 0.5 * c / x", checks.check_entropy
+        entropy, "_beyond", wrong_sign_of_a_term, checks.check_entropy
     ),
     "entropy: weights forgotten": Mutant(
-        "entropy",
-        "(weight @ each) / jnp.where(total > 0, total, 1.0)",
-        "each.mean()",
-        checks.check_entropy,
+        entropy, "modified_entropy", entropy_unweighted, checks.check_entropy
     ),
     "draws: relevance turned over": Mutant(
-        "draws", "logit -= spare", "logit += spare", checks.check_draws
+        sampling, "_draw_logits", relevance_turned_over, checks.check_draws
     ),
-    "draws: alpha for beta": Mutant("draws", "spare /= beta", "spare /= alpha", checks.check_draws),
+    "draws: alpha for beta": Mutant(sampling, "_draw_logits", alpha_for_beta, checks.check_draws),
 }
 
 
-class Copies(MetaPathFinder, InspectLoader):
-    """Finds copies of a module with a mistake and of all that import it; the rest is ours."""
-
-    def __init__(self, mutant: Mutant) -> None:
-        self.mutant = mutant
-        self.copied = {"__init__", mutant.module}
-        while more := {name for name in SOURCES if imports(name) & self.copied} - self.copied:
-            self.copied |= more
-
-    def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
-        if fullname.split(".")[0] != COPY:
-            return None
-        return spec_from_loader(fullname, self, is_package=self.is_package(fullname))
-
-    def is_package(self, fullname: str) -> bool:
-        return fullname == COPY
-
-    def get_source(self, fullname: str) -> str:
-        name = "__init__" if self.is_package(fullname) else fullname.removeprefix(f"{COPY}.")
-        source = SOURCES[name]
-        if name == self.mutant.module:
-            assert source.count(self.mutant.right) == 1, f"{self.mutant.right!r} in {name}.py"
-            source = source.replace(self.mutant.right, self.mutant.wrong)
-        for other in self.copied:
-            source = source.replace(f"from {PACKAGE}.{other} ", f"from {COPY}.{other} ")
-        return source
+@pytest.mark.parametrize("mutant", MUTANTS.values(), ids=MUTANTS)
+def test_mistakes_are_detected(mutant: Mutant) -> None:
+    with in_place(mutant), pytest.raises(AssertionError):
+        mutant.check()
 
 
-SOURCES = {path.stem: path.read_text() for path in Path(estimators.__file__).parent.glob("*.py")}
+@pytest.mark.parametrize("owner", {each.owner: None for each in MUTANTS.values()})
+def test_a_right_version_in_place_passes(owner: Any) -> None:
+    """The control: it is the mistake that fails, and not the replacement.
+
+    The other tests of this folder run all checks without a replacement.
+    """
+    mutant = next(each for each in MUTANTS.values() if each.owner is owner)
+    function = right(owner, mutant.name)
+    with in_place(mutant._replace(wrong=lambda *inputs: function(*inputs))):
+        mutant.check()
 
 
-def imports(name: str) -> set[str]:
-    """Modules of the package that a module of it imports."""
-    return set(re.findall(rf"^from {PACKAGE}\.(\w+) ", SOURCES[name], re.MULTILINE))
+def test_a_right_sampler_in_place_passes() -> None:
+    """The control of the wrong samplers, which do not call ours."""
+    with in_place(Mutant(sampling, "_draw_logits", right_logits, checks.check_draws)) as mutant:
+        mutant.check()
 
 
-@pytest.fixture
-def load() -> Iterator[Callable[[Mutant], ModuleType]]:
-    """A function that imports the package with a mistake; undone at the end."""
-    finders = []
+@contextmanager
+def in_place(mutant: Mutant) -> Iterator[Mutant]:
+    """Put a function in place of another, and programs not yet compiled in place of compiled ones.
 
-    def load_copy(mutant: Mutant) -> ModuleType:
-        finders.append(Copies(mutant))
-        sys.meta_path.insert(0, finders[-1])
-        package = importlib.import_module(COPY)
-        for name in ("draws", "entropy", "inner"):
-            home = COPY if name in finders[-1].copied else PACKAGE
-            setattr(package, name, importlib.import_module(f"{home}.{name}"))
-        return package
-
-    yield load_copy
-    for finder in finders:
-        sys.meta_path.remove(finder)
-    for name in [name for name in sys.modules if name.split(".")[0] == COPY]:
-        del sys.modules[name]
-
-
-@pytest.mark.parametrize("name", list(MUTANTS))
-def test_mistakes_are_seen(name: str, load: Callable[[Mutant], ModuleType]) -> None:
-    mutant = MUTANTS[name]
-    package = load(mutant)
-    with pytest.raises(AssertionError):
-        mutant.check(package)
-
-
-@pytest.mark.parametrize("module", sorted({mutant.module for mutant in MUTANTS.values()}))
-def test_copies_without_a_mistake_pass(module: str, load: Callable[[Mutant], ModuleType]) -> None:
-    """The control: it is the mistake that fails, not the copy."""
-    mutant = next(mutant for mutant in MUTANTS.values() if mutant.module == module)
-    mutant.check(load(mutant._replace(wrong=mutant.right)))
+    A program compiled earlier would hide the replacement.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mutant.owner, mutant.name, mutant.wrong)
+        patch.setattr(problems, "compiled", problems.compile_gradient())
+        if mutant.owner in (sampling, Likelihoods):
+            weights = sampling.sampled_weights.__wrapped__
+            patch.setattr(sampling, "sampled_weights", jax.jit(lambda *inputs: weights(*inputs)))
+        yield mutant

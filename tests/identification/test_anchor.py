@@ -1,4 +1,4 @@
-"""Where the anchor is: the first position, unless another context is looked at more."""
+"""Where the anchor is: the first position, unless another context is examined more."""
 
 from typing import Any
 
@@ -10,13 +10,18 @@ from scipy import stats
 from epiclick.api import EpistemicPBM, PointwisePBM
 from epiclick.cli.fit import parse_anchor
 from epiclick.data.counts import ClickCounts
-from epiclick.errors import InputError
-from epiclick.identification.anchor import FALSE_ALARMS, anchor_option, moved_words, resolve_anchor
+from epiclick.identification.anchor import (
+    FALSE_ALARMS,
+    anchor_option,
+    moved_sentence,
+    resolve_anchor,
+)
 
 from ..device_worlds import DESKTOP, PHONE, device_counts
+from ..raising import raises_code
 
 
-def test_the_device_that_is_looked_at_more_is_the_anchor() -> None:
+def test_the_device_that_is_examined_more_is_the_anchor() -> None:
     counts = device_counts(1.11)
     found = resolve_anchor(counts, "auto")
     assert found.index == DESKTOP
@@ -28,14 +33,14 @@ def test_the_device_that_is_looked_at_more_is_the_anchor() -> None:
         assert resolve_anchor(device_counts(less), "auto").moved is None
 
 
-def test_how_often_the_anchor_moves_for_no_reason() -> None:
+def test_how_often_the_anchor_moves_by_chance() -> None:
     worlds = 300
     moved = sum(
         resolve_anchor(device_counts(1.0, queries=25, docs=4, seed=seed), "auto").moved is not None
         for seed in range(worlds)
     )
     assert moved <= stats.binom.ppf(0.9995, worlds, FALSE_ALARMS)
-    # and it does move in such worlds, where there is reason to
+    # and it does move in such worlds where a bias is larger
     seeds = range(20)
     for_reason = [device_counts(1.5, queries=25, docs=4, seed=seed) for seed in seeds]
     assert all(resolve_anchor(counts, "auto").moved for counts in for_reason)
@@ -52,14 +57,14 @@ def positions(bias: np.ndarray, seed: int = 0, pairs: int = 400) -> ClickCounts:
     return ClickCounts.from_table(pa.table({**table, "displays": displays.ravel()}))
 
 
-def test_a_later_position_that_is_looked_at_more_becomes_the_anchor_in_words() -> None:
+def test_a_later_position_that_is_examined_more_becomes_the_anchor() -> None:
     counts = positions(np.array([0.5, 1.0, 0.7]))
     found = resolve_anchor(counts, "auto")
     assert (found.index, found.moved.usual) == (1, 0)
-    words = moved_words(counts.contexts, found.index, found.moved)
-    assert words.startswith("position 2 is looked at about 2.")
-    assert "relevance means the probability of a click if shown there" in words
-    assert words.endswith("use --anchor 1 (in Python: anchor=1)")
+    sentence = moved_sentence(counts.contexts, found.index, found.moved)
+    assert sentence.startswith("position 2 is examined about 2.")
+    assert "relevance means the probability of a click if shown there" in sentence
+    assert sentence.endswith("use --anchor 1 (in Python: anchor=1)")
 
 
 def test_the_anchor_is_not_clearly_below_any_context() -> None:
@@ -67,7 +72,7 @@ def test_the_anchor_is_not_clearly_below_any_context() -> None:
     assert resolve_anchor(positions(np.array([0.4, 0.6, 1.0])), "auto").index == 2
 
 
-def test_one_rare_context_of_great_noise_does_not_decide() -> None:
+def test_a_rare_noisy_context_does_not_decide() -> None:
     counts = positions(np.array([0.5, 1.0]))
     rare = [(q, 0, 3, 1, 1) for q in range(12)] + [(q, 0, 3, 2, 0) for q in range(12, 40)]
     names = ("query_id", "doc_id", "position", "displays", "clicks")
@@ -76,17 +81,19 @@ def test_one_rare_context_of_great_noise_does_not_decide() -> None:
     assert resolve_anchor(ClickCounts.from_table(both), "auto").index == 1
 
 
-def test_what_is_given_is_taken() -> None:
+def test_a_given_anchor_is_used() -> None:
     counts = device_counts(1.11, queries=10)
     assert resolve_anchor(counts, ("phone", 1)).index == PHONE
     assert resolve_anchor(counts, ["phone", 2]).index == PHONE + 1
     assert resolve_anchor(counts, ("phone", 1)).moved is None
-    with pytest.raises(InputError, match=r"anchor 'phone' is not a context(?s:.*)desktop, 1; "):
+    with raises_code("unknown-context") as caught:
         resolve_anchor(counts, "phone")
+    assert "'phone'" in str(caught.value)
+    assert "desktop, 1; " in str(caught.value)
 
 
 @pytest.mark.parametrize("index", range(6))
-def test_the_option_that_is_named_leads_there(index: int) -> None:
+def test_the_suggested_option_selects_the_context(index: int) -> None:
     counts = device_counts(1.11, queries=10)
     words = anchor_option(counts.contexts, index)
     typed, python = words.removeprefix("--anchor ").removesuffix(")").split(" (in Python: anchor=")

@@ -1,4 +1,4 @@
-"""Ratios of position bias without a bound: against brute force, and their errors against worlds."""
+"""Ratios of position bias without a bound: against brute force, and their errors against simulated logs."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -26,8 +26,8 @@ def counts_of(rows: list[tuple[int, int, int, int, int]]) -> ClickCounts:
 def brute_force(counts: ClickCounts) -> np.ndarray:
     """Logarithms of bias by a Poisson regression with a number for every clicked pair."""
     displays, clicks = counts.dense()
-    told = clicks.sum(axis=1) > 0
-    displays, clicks = displays[told], clicks[told]
+    clicked = clicks.sum(axis=1) > 0
+    displays, clicks = displays[clicked], clicks[clicked]
     contexts = displays.shape[1]
 
     def loss(vector: np.ndarray) -> tuple[float, np.ndarray]:
@@ -69,7 +69,7 @@ def test_errors_are_those_of_repeated_worlds() -> None:
     ]
     value, error, freedom = np.array(found).T
     spread, noise = value.std(ddof=1), (2 * (WORLDS - 1)) ** -0.5
-    # the centre is right, the error too, and so is how often the truth lies below its lower end
+    # mean and error are right, and so is the coverage of the lower bound
     assert abs(value.mean() - np.log(1.11)) < 4 * spread / np.sqrt(WORLDS)
     assert abs(np.sqrt(np.mean(error**2)) / spread - 1) < 4 * noise
     beyond = np.sum([ratio.lower(0.1) > np.log(1.11) for ratio in found])
@@ -118,7 +118,7 @@ def test_ratios_that_are_not_finite() -> None:
     assert np.isnan(values[3:]).all()
     assert bias.values(2)[0] == np.inf
     assert np.isfinite(bias.values(3)[4])
-    # a single query tells nothing of how queries differ
+    # a single query does not show how queries differ
     assert np.isnan(bias.ratio(1, 0).error)
     assert np.isnan(bias.ratio(2, 0).lower(0.1))
 
@@ -131,7 +131,7 @@ def test_ratios_that_are_not_finite() -> None:
         [(1, 1, 1, 5, 5)],
     ],
 )
-def test_a_log_that_compares_nothing(rows: list) -> None:
+def test_a_log_without_comparisons(rows: list) -> None:
     values = unbounded_bias(counts_of(rows)).values(0)
     assert values[0] == 0
     assert np.isnan(values[1:]).all()

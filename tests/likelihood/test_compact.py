@@ -1,4 +1,4 @@
-"""Counts by slots say the same as counts of all contexts, where contexts are many."""
+"""Counts by slots give the same results as counts of all contexts."""
 
 from dataclasses import replace
 
@@ -53,7 +53,7 @@ def emission(affine: bool, samples: int = 2) -> Emission:
     return Emission(*map(jnp.asarray, (a, 1 - a, b, 1 - b) if affine else (a, 1 - a)))
 
 
-def test_slots_hold_the_counts_of_their_pairs() -> None:
+def test_slots_have_the_counts_of_their_pairs() -> None:
     counts = random_counts()
     displays, clicks = counts.dense()
     np.testing.assert_array_equal(slots_needed(counts), (displays > 0).sum(axis=1))
@@ -82,7 +82,7 @@ def test_a_batch_by_slots_agrees_with_one_of_all_contexts(affine: bool) -> None:
     alpha, beta = jnp.asarray(rng.uniform(0.3, 3, (2, PAIRS)))
     weight = rng.integers(0, 3, PAIRS).astype(float)
 
-    # a program that runs twice: time spent on optimising it is lost
+    # a program that runs twice: optimising it takes longer than it saves
     @jax.jit(compiler_options={"xla_backend_optimization_level": 0})
     def both(bias, alpha, beta, batch):
         def total(bias, alpha, beta):

@@ -62,8 +62,8 @@ def test_float32_is_good_to_five_digits(oracle) -> None:
         assert abs(value - case.log_likelihood) <= 1e-5 * (1 + abs(case.log_likelihood))
 
 
-def test_taking_every_position_as_seen_would_be_noticed(oracle) -> None:
-    """The control: without the chance that a display was overlooked the oracle disagrees."""
+def test_taking_every_position_as_examined_would_be_noticed(oracle) -> None:
+    """The control: without the chance that a display was not examined the oracle disagrees."""
     wrong = 0
     for case in oracle[:100]:
         numbers = [

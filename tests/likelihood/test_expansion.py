@@ -53,7 +53,7 @@ def test_gradients_agree_with_those_of_the_closed_form() -> None:
         np.testing.assert_allclose(own, other, rtol=1e-8, atol=1e-10)
 
 
-def test_a_billion_clicks_leave_the_range_of_no_number() -> None:
+def test_a_billion_clicks_stay_in_the_range_of_float64() -> None:
     rest = jnp.asarray([[0.0, 0.5]])
     unclicked = jnp.asarray([[0] * 16, [1] * 16])
     args = (jnp.asarray([1e9, 1e9]), jnp.asarray([1e-3, 1e-3]), unclicked)

@@ -14,7 +14,7 @@ from epiclick.click_models.click_model import Emission
 from epiclick.likelihood.quadrature import quadrature_log_likelihood, quadrature_moments
 
 DIGITS = 50
-LEVEL = 4  # 24 points a panel; 48 change nothing in the first 15 digits
+LEVEL = 4  # 24 points per panel; 48 change nothing in the first 15 digits
 
 
 @dataclass(frozen=True)

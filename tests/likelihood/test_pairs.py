@@ -1,4 +1,4 @@
-"""A batch of pairs, each treated in its own way, against reference values and brute force."""
+"""A batch of pairs, each by its own method, against reference values and brute force."""
 
 import jax
 import jax.numpy as jnp
@@ -78,7 +78,7 @@ def test_no_jump_where_the_closed_form_gives_way_to_quadrature(make_batch) -> No
 
 def _by_recursion(theta: float, a: float, b: float, clicks: int, unclicked: int) -> float:
     """log E[(theta z)^M (1 - theta z)^W] by W applications of E[f (1 - theta z)], in plain Python."""
-    mixture = {0: 1.0}  # number of displays at which the item was overlooked -> weight
+    mixture = {0: 1.0}  # number of displays at which the item was not examined -> weight
     total = sum(np.log(theta * (a + i) / (a + b + i)) for i in range(clicks))
     for j in range(unclicked):
         grown: dict[int, float] = {}
@@ -108,7 +108,7 @@ def test_weights_count_and_padding_does_not(make_batch) -> None:
     )
 
 
-def test_buckets_hold_what_they_say() -> None:
+def test_buckets_have_the_stated_widths() -> None:
     for unclicked in range(200):
         bucket = int(bucket_of(np.array(unclicked)))
         assert (bucket == len(WIDTHS)) == (unclicked > SWITCH_OVER)

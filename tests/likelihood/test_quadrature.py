@@ -15,12 +15,12 @@ from epiclick.likelihood.quadrature import (
 )
 
 VALUE = 1e-9  # relative to 1 + the value; the largest error found is 6e-11
-GRADIENT = 1e-6  # likewise; 2e-7, where 1e5 clicks and as many displays cancel
+GRADIENT = 1e-6  # the same; largest 2e-7, where 1e5 clicks and as many displays cancel
 PAIRS = 300  # the same in all random tests, so that few programs compile
 
 
 def gradients(log_likelihood, **options):
-    """Value and gradient (theta, alpha, beta) of pairs that have each a theta of their own."""
+    """Value and gradient (theta, alpha, beta) of pairs, each with its own theta."""
 
     def single(theta, alpha, beta, clicks, unclicked):
         return log_likelihood(

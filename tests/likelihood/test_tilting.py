@@ -41,7 +41,7 @@ def problem(displays: int, spread: float = 1.0) -> tuple[tuple, tuple]:
     return first, (Emission(1 - moved, moved), other * sure, (1 - other) * sure)
 
 
-# three times the spread passes what is trusted with variances up to 9 % off (1,000 displays)
+# three times the spread passes variances that are up to 9 % off (1,000 displays)
 @pytest.mark.parametrize("spread", [1, 2])
 @pytest.mark.parametrize("displays", [0, 1, 8, 60, 1000, 1_000_000])
 def test_moments_are_those_of_the_quadrature(displays: int, spread: int) -> None:
@@ -62,7 +62,7 @@ def test_moments_are_those_of_the_quadrature(displays: int, spread: int) -> None
     assert np.max(abs(found.variance / variance - 1)) < 0.03
 
 
-def test_nodes_serve_where_parameters_are_near_and_it_is_told_where_not(
+def test_nodes_suffice_for_nearby_parameters_and_are_refused_otherwise(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[int] = []

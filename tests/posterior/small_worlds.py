@@ -20,7 +20,7 @@ FEATURES = 2
 
 
 def counts_of(displays: np.ndarray, clicks: np.ndarray, docs: int = DOCS) -> ClickCounts:
-    """Counts of (pairs, positions), some pairs a query; no features."""
+    """Counts of (pairs, positions), `docs` pairs per query; no features."""
     pair, context = np.nonzero(displays)
     number = np.arange(len(displays))
     return ClickCounts(

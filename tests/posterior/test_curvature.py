@@ -49,7 +49,7 @@ def derivatives(x, clicks, unclicked, order):
 
 @jax.jit
 def curvature(theta, rest, raw, clicks, unclicked) -> PairCurvature:
-    """Of each pair alone: Hessians are otherwise summed over pairs."""
+    """For each pair separately: Hessians are otherwise summed over pairs."""
 
     def alone(*pair):
         own = pair_curvature(Emission(theta, rest), *(part[None] for part in pair))
@@ -65,7 +65,7 @@ def found(logit, raw, clicks, unclicked) -> tuple[np.ndarray, np.ndarray]:
     theta, rest = expit(all_logits), expit(-all_logits)
     theta[1], rest[1] = 1, 0
     own = curvature(theta, rest, raw, clicks, unclicked)
-    assert np.all(np.asarray(own.by_logit)[:, 1] == 0)  # the anchor is held
+    assert np.all(np.asarray(own.by_logit)[:, 1] == 0)  # the anchor is fixed
     assert np.all(np.asarray(own.logit_logit)[:, 1] == 0)
     cross, position = np.asarray(own.logit_raw)[:, FREE], np.asarray(own.logit_logit)
     position = position[:, FREE[:, None], FREE]
@@ -181,9 +181,9 @@ def test_probabilities_of_one_and_zero_have_no_derivative() -> None:
     with jax.enable_x64(True):
         own = jax.jit(pair_curvature)(emission, raw, clicks, unclicked)
     assert all(np.isfinite(part).all() for part in own)
-    for held in (0, 2):
-        assert np.all(np.asarray(own.by_logit)[:, held] == 0)
-        assert np.all(np.asarray(own.logit_logit)[held] == 0)
+    for fixed in (0, 2):
+        assert np.all(np.asarray(own.by_logit)[:, fixed] == 0)
+        assert np.all(np.asarray(own.logit_logit)[fixed] == 0)
 
 
 @pytest.mark.parametrize("affine", [False, True])

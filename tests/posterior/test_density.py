@@ -1,4 +1,4 @@
-"""The log density, its gradient and Hessian, and how queries share in them."""
+"""The log density, its gradient and Hessian, and the scores of queries."""
 
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ KINDS = {"ids, anchored": (False, 0), "features, last anchored": (True, 2), "fre
 
 @pytest.fixture(params=KINDS, ids=list(KINDS))
 def problem(request: pytest.FixtureRequest) -> tuple[ClickCounts, int | None, Density, np.ndarray]:
-    """Counts, anchor, density, and a vector that is no mode."""
+    """Counts, anchor, density, and a vector away from the mode."""
     features, anchor = KINDS[request.param]
     counts = world(40, THETA)
     counts = with_features(counts) if features else counts
@@ -53,7 +53,7 @@ def test_values_are_those_of_brute_force(problem) -> None:
 
 @pytest.mark.parametrize("away", [0.2, 3.0])
 def test_changes_are_differences_of_values(problem, away: float) -> None:
-    """Near by, and so far away that another way is taken."""
+    """Nearby, and so far away that the quadrature is repeated."""
     _, _, density, vector = problem
     others = vector + away * np.random.default_rng(5).standard_normal((6, len(vector)))
     with jax.enable_x64(True):
@@ -84,7 +84,7 @@ def test_scores_are_the_gradients_of_each_query(problem) -> None:
 
 
 def test_chunks_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The last one is filled up with pairs that were never shown."""
+    """The last one is padded with pairs that were never shown."""
     density = density_of(with_features(world(40, THETA)))
     vector = np.random.default_rng(4).normal(size=2 + 2 * 5)
     with jax.enable_x64(True):
@@ -97,7 +97,7 @@ def test_chunks_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
         np.testing.assert_allclose(density.value(vector[None]), value, rtol=1e-7)
 
 
-def test_every_query_is_a_cluster_of_its_own_unless_they_are_many(
+def test_every_query_is_its_own_cluster_unless_there_are_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     counts = replace(world(8), query_id=pa.array(["b", "b", "c", "c", "c", "d", "e", "e"]))
@@ -106,7 +106,7 @@ def test_every_query_is_a_cluster_of_its_own_unless_they_are_many(
     np.testing.assert_array_equal(query_clusters(counts), [0, 0, 1, 1, 1, 2, 0, 0])
 
 
-def test_the_mean_square_of_inputs_leaves_out_what_fills_chunks_up() -> None:
+def test_the_mean_square_of_inputs_ignores_padding() -> None:
     counts = with_features(world(40, THETA))
     ((weight, bias),) = start_of(counts).layers[:-1]
     assert counts.features is not None

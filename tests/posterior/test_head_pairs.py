@@ -44,9 +44,9 @@ def worst_error(cases: tuple[np.ndarray, ...]) -> float:
     zeta = HeadPosterior(1 - THETA, alpha + clicks, beta, unclicked).quantiles(ENDS)
     assert np.all((zeta >= 0) & (zeta <= 1))
     assert np.all(np.diff(zeta, axis=0) >= 0)
-    held = (zeta > 1e-290) & (zeta < 1 - 1e-6)  # by float64
-    assert held.sum() > 1000
-    return float(abs(exact_cdf(*cases, zeta) - ENDS[:, None])[held].max())
+    inside = (zeta > 1e-290) & (zeta < 1 - 1e-6)  # representable in float64
+    assert inside.sum() > 1000
+    return float(abs(exact_cdf(*cases, zeta) - ENDS[:, None])[inside].max())
 
 
 def test_quantiles_have_their_probability(cases) -> None:
@@ -62,10 +62,10 @@ def test_the_distribution_function_is_that_of_the_closed_form(cases) -> None:
     assert ((found > 0.01) & (found < 0.99)).sum() > 150
     np.testing.assert_allclose(found, exact_cdf(*cases, zeta), atol=1e-6)
     ends = known.quantiles(ENDS)
-    held = (ends > 1e-290) & (ends < 1 - 1e-6)  # by float64
+    inside = (ends > 1e-290) & (ends < 1 - 1e-6)  # representable in float64
     below = np.stack([known.cdf(end) for end in ends])
     np.testing.assert_allclose(
-        below[held], np.broadcast_to(ENDS[:, None], ends.shape)[held], atol=1e-6
+        below[inside], np.broadcast_to(ENDS[:, None], ends.shape)[inside], atol=1e-6
     )
     assert np.all(known.cdf(np.ones(300)) == 1)
     assert np.all(known.cdf(np.zeros(300)) < 1)
@@ -96,7 +96,7 @@ def test_the_long_tail_of_items_never_clicked(alpha: float, displays: int) -> No
 
 
 def test_an_item_certain_to_be_clicked_ends_at_one() -> None:
-    """With b = 0.001 most of the probability is nearer to 1 than float64 can tell."""
+    """With b = 0.001 most of the probability is closer to 1 than float64 resolves."""
     posterior = HeadPosterior(
         np.array([0.9]), np.array([30.0]), np.array([1e-3]), np.array([[200]])
     )

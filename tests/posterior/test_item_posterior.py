@@ -11,18 +11,19 @@ from scipy.integrate import cumulative_simpson
 from scipy.special import expit, log_expit, logit
 
 from epiclick.data.counts import ClickCounts
-from epiclick.errors import InputError
 from epiclick.likelihood.pairs import SWITCH_OVER
 from epiclick.posterior.item_posterior import ItemPosterior, item_posterior
 
+from ..raising import raises_code
+
 ORACLE = Path(__file__).resolve().parents[3] / "shared" / "oracle" / "likelihood.json"
-HEAD_MEAN, HEAD_VARIANCE = 1e-8, 1e-7  # what the quadrature promises, relative
+HEAD_MEAN, HEAD_VARIANCE = 1e-8, 1e-7  # relative accuracy of the quadrature
 CONTEXTS = 10  # in all tests, so that each program compiles once
 THETA = np.r_[1.0, 0.6, 0.35, 0.2, 0.1, 0.05, 0.02, 0.999, 0.9, 0.5]
 
 
 def counts_of(displays: np.ndarray, clicks: np.ndarray) -> ClickCounts:
-    """Counts with one pair a row of (pairs, contexts); each pair is shown somewhere."""
+    """Counts with one pair per row of (pairs, contexts); each pair is shown somewhere."""
     assert np.all(displays.sum(axis=1) > 0)
     pair, context = np.nonzero(displays)
     return ClickCounts(
@@ -80,7 +81,7 @@ def probability_below(zeta, alpha, beta, clicks, unclicked, nodes=40_001) -> flo
 def test_moments_agree_with_the_oracle() -> None:
     if not ORACLE.exists():
         pytest.skip("oracle/likelihood.json is not here")
-    # without displays a pair is in no counts
+    # counts have no pairs without displays
     cases = [case for case in json.loads(ORACLE.read_text()) if sum(case["displays"])]
     assert len(cases) >= 300
     for case in cases:
@@ -99,7 +100,7 @@ def test_moments_agree_with_the_oracle() -> None:
 
 
 @pytest.mark.parametrize(("most", "heads"), [(16, False), (100_000, True)])
-def test_ends_hold_their_probability_by_brute_force(most: int, heads: bool) -> None:
+def test_interval_ends_have_their_probability_by_brute_force(most: int, heads: bool) -> None:
     counts, alpha, beta = simulated(1, 60, most)
     displays, clicks = counts.dense()
     unclicked = displays - clicks
@@ -116,7 +117,7 @@ def test_ends_hold_their_probability_by_brute_force(most: int, heads: bool) -> N
 
 
 def test_the_beta_of_the_same_moments_has_other_ends() -> None:
-    """The control: what the test by brute force would see."""
+    """The control: the brute-force test would detect them."""
     unclicked = np.zeros((1, CONTEXTS), int)
     unclicked[0, 4] = 60  # theta = 0.1
     found = posterior(counts_of(unclicked, 0 * unclicked), 1, 1)
@@ -129,7 +130,7 @@ def test_the_beta_of_the_same_moments_has_other_ends() -> None:
 
 
 @pytest.mark.parametrize("most", [16, 3000])
-def test_with_every_display_looked_at_it_is_the_conjugate_beta(most: int) -> None:
+def test_with_every_display_examined_it_is_the_conjugate_beta(most: int) -> None:
     counts, alpha, beta = simulated(2, 200, most)
     displays, clicks = counts.dense()
     found = posterior(counts, alpha, beta, np.ones(CONTEXTS))
@@ -139,12 +140,12 @@ def test_with_every_display_looked_at_it_is_the_conjugate_beta(most: int) -> Non
     np.testing.assert_allclose(found.variance, expected.var(), rtol=1e-12 if few else HEAD_VARIANCE)
     for end, probability in ((found.low, 0.05), (found.high, 0.95)):
         quantile = expected.ppf(probability)
-        held = (quantile > 1e-290) & (quantile < 1 - 1e-6)  # by float64
-        assert held.sum() > 100
-        np.testing.assert_allclose(expected.cdf(end)[held], probability, atol=1e-6)
-        np.testing.assert_allclose(end[~held], quantile[~held], atol=1e-6)
+        inside = (quantile > 1e-290) & (quantile < 1 - 1e-6)  # representable in float64
+        assert inside.sum() > 100
+        np.testing.assert_allclose(expected.cdf(end)[inside], probability, atol=1e-6)
+        np.testing.assert_allclose(end[~inside], quantile[~inside], atol=1e-6)
         if few:
-            np.testing.assert_allclose(end[held], quantile[held], rtol=1e-12)
+            np.testing.assert_allclose(end[inside], quantile[inside], rtol=1e-12)
 
 
 def drawn(seed: int, pairs: int, most: int, draws: int = 16) -> tuple:
@@ -183,7 +184,7 @@ def test_draws_are_averaged_as_by_brute_force(most: int, heads: bool) -> None:
     displays, clicks = counts.dense()
     assert ((displays - clicks).sum(axis=1).max() > SWITCH_OVER) == heads
     found = item_posterior(counts, theta, 1 - theta, alpha, beta, 0.9, above=0.3)
-    # the controls: the parameters' mean alone, and the Beta of the average's moments
+    # the controls: the parameters' mean only, and the Beta of the average's moments
     centre = theta.mean(axis=0), alpha.mean(axis=0), beta.mean(axis=0)
     alone = posterior(counts, *centre[1:], centre[0])
     matched = found.betas.interval(0.9)
@@ -215,13 +216,13 @@ def test_equal_draws_are_one_draw() -> None:
     np.testing.assert_allclose(four.mean, one.mean, rtol=1e-10)
     np.testing.assert_allclose(four.variance, one.variance, rtol=1e-6)
     np.testing.assert_allclose(four.above, one.above, atol=1e-6)
-    held = (one.low > 1e-12) & (one.high < 1 - 1e-6)
-    assert held.sum() > 80
-    np.testing.assert_allclose(four.low[held], one.low[held], rtol=1e-4)
-    np.testing.assert_allclose(four.high[held], one.high[held], rtol=1e-4)
+    inside = (one.low > 1e-12) & (one.high < 1 - 1e-6)
+    assert inside.sum() > 80
+    np.testing.assert_allclose(four.low[inside], one.low[inside], rtol=1e-4)
+    np.testing.assert_allclose(four.high[inside], one.high[inside], rtol=1e-4)
 
 
-def test_one_prior_for_all_draws_of_bias_will_do() -> None:
+def test_one_prior_for_all_draws_of_bias_suffices() -> None:
     counts, theta, alpha, beta = drawn(22, 60, 30)
     one = item_posterior(counts, theta, 1 - theta, alpha[0], beta[0], 0.9)
     tiled = (np.tile(v[0], (len(theta), 1)) for v in (alpha, beta))
@@ -265,7 +266,7 @@ def test_order_and_chunks_and_parts_change_nothing() -> None:
     )
 
 
-def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
+def test_intervals_have_nominal_coverage() -> None:
     rng = np.random.default_rng(5)
     pairs = 6000
     alpha, beta = 10 ** rng.uniform(-1, 1, (2, pairs))
@@ -286,7 +287,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     assert standard_errors((zeta < low) | (zeta > high), 0.1) > 10
 
 
-def test_many_clicks_promise_more_than_three_of_three() -> None:
+def test_many_clicks_are_stronger_evidence_than_three_of_three() -> None:
     displays, clicks = np.zeros((2, 2, CONTEXTS), int)
     displays[:, 0], clicks[:, 0] = (1000, 3), (900, 3)
     found = posterior(counts_of(displays, clicks), 1, 1)
@@ -295,7 +296,7 @@ def test_many_clicks_promise_more_than_three_of_three() -> None:
     assert found.high[1] > found.high[0]
 
 
-def test_a_display_that_few_see_says_little() -> None:
+def test_a_display_that_few_examine_is_weak_evidence() -> None:
     displays = np.zeros((2, CONTEXTS), int)
     displays[0, 0], displays[1, 6] = 10, 10  # theta = 1 and 0.02
     found = posterior(counts_of(displays, 0 * displays), 1, 1)
@@ -322,12 +323,16 @@ def test_no_pairs_give_no_answers() -> None:
 def test_bad_arguments_are_named() -> None:
     counts, alpha, beta = simulated(8, 5, 5)
     rest = 1 - THETA
-    with pytest.raises(InputError, match=r"level must lie strictly between 0 and 1, got 90"):
+    with raises_code("level-out-of-range") as caught:
         item_posterior(counts, THETA, rest, alpha, beta, 90)
-    with pytest.raises(InputError, match=r"theta: one value a context is needed, 10; got \(3,\)"):
+    assert "got 90" in str(caught.value)
+    with raises_code("shape-mismatch") as caught:
         item_posterior(counts, THETA[:3], rest, alpha, beta, 0.9)
-    with pytest.raises(InputError, match=r"beta: one value a pair is needed, 5; got \(4,\)"):
+    assert "theta: one value per context is needed, 10; got (3,)" in str(caught.value)
+    with raises_code("shape-mismatch") as caught:
         item_posterior(counts, THETA, rest, alpha, beta[1:], 0.9)
+    assert "beta: one value per pair is needed, 5; got (4,)" in str(caught.value)
     alpha[[2, 4]] = 0, np.nan
-    with pytest.raises(InputError, match=r"alpha .* 2 of 5 are not, first at pair 2: 0.0"):
+    with raises_code("invalid-beta-parameter") as caught:
         item_posterior(counts, THETA, rest, alpha, beta, 0.9)
+    assert "2 of 5 are not, first at pair 2: 0.0" in str(caught.value)

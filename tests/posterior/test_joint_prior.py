@@ -45,7 +45,7 @@ def test_derivatives_are_those_of_differences(prior: Prior) -> None:
     np.testing.assert_allclose(hessian, differences(prior.gradient, VECTOR, 1e-3), atol=1e-8)
 
 
-def test_logits_beyond_all_bounds_have_finite_values(prior: Prior) -> None:
+def test_extreme_logits_have_finite_values(prior: Prior) -> None:
     far = np.array([800.0, 0.0, -800.0, 0.0, 0.0, 0.0, 0.0])
     assert np.isfinite(prior.log_density(far))
     np.testing.assert_allclose(prior.gradient(far)[[0, 2]], [-1, 1])
@@ -66,4 +66,4 @@ def test_the_spread_of_outputs_does_not_depend_on_the_number_or_scale_of_units()
         np.testing.assert_allclose(np.sqrt(np.square(outputs).mean()), MEAN_SPREAD, rtol=0.05)
         outputs = hidden @ rng.normal(0, weights[:, 1:], (units, 4000))
         np.testing.assert_allclose(np.sqrt(np.square(outputs).mean()), CONFIDENCE_SPREAD, rtol=0.05)
-    assert np.all(np.isfinite(layer_spread(np.zeros(2))))  # units that are dead
+    assert np.all(np.isfinite(layer_spread(np.zeros(2))))  # dead units

@@ -1,4 +1,4 @@
-"""Covariances that trust the model and that do not, and what a posterior is made of."""
+"""Model-based and robust covariances, and the parts of a posterior."""
 
 from dataclasses import replace
 
@@ -36,7 +36,7 @@ def worlds():
     return modes, *variances
 
 
-def test_both_agree_where_the_model_holds(worlds) -> None:
+def test_both_agree_where_the_model_is_right(worlds) -> None:
     _, bayes, robust = worlds
     ratio = robust / bayes
     error = ratio.std(axis=0) / np.sqrt(len(ratio))
@@ -44,7 +44,7 @@ def test_both_agree_where_the_model_holds(worlds) -> None:
     assert np.all(abs(ratio.mean(axis=0) - 1) < 3 * error)
 
 
-def test_modes_scatter_as_both_say(worlds) -> None:
+def test_modes_vary_as_both_predict(worlds) -> None:
     modes, bayes, robust = worlds
     error = np.sqrt(2 / (WORLDS - 1))  # relative, of a variance
     for variance in (bayes, robust):
@@ -56,21 +56,21 @@ def test_modes_scatter_as_both_say(worlds) -> None:
     assert np.all(abs(modes.mean(axis=0) - logit(THETA[1:])) < 4 * error_of_mean)
 
 
-def test_clicks_told_four_times_deceive_bayes_alone() -> None:
-    """Each item is there four times under other names, with the very same clicks."""
+def test_clicks_counted_four_times_mislead_bayes_only() -> None:
+    """Each item occurs four times under different names, with the same clicks."""
     displays, clicks = world(2048, THETA).dense()
     fourfold = (np.repeat(part, 4, axis=0) for part in (displays, clicks))
     with jax.enable_x64(True):
         mode, bayes, robust = fitted(density_of(counts_of(displays, clicks)))
-        told, narrow, same = fitted(density_of(counts_of(*fourfold, docs=4 * DOCS)))
+        repeated, narrow, same = fitted(density_of(counts_of(*fourfold, docs=4 * DOCS)))
     sd = [np.sqrt(np.diag(each))[:2] for each in (bayes, robust, narrow, same)]
-    np.testing.assert_allclose(told[:2], mode[:2], atol=0.3 * sd[0].min())
+    np.testing.assert_allclose(repeated[:2], mode[:2], atol=0.3 * sd[0].min())
     np.testing.assert_allclose(sd[2] / sd[0], 0.5, rtol=0.05)
     np.testing.assert_allclose(sd[3] / sd[1], 1, rtol=0.05)
 
 
 def test_queries_that_differ_widen_robust_intervals() -> None:
-    """Each query is looked at in its own way, of which the model knows nothing."""
+    """Examination differs between queries, which the model does not know."""
     rng = np.random.default_rng(0)
     queries, docs = 100, 30
     own = expit(logit(np.array(THETA[1:])) + rng.normal(0, 1.5, (queries, 2)))
@@ -95,7 +95,7 @@ def test_without_data_both_are_the_priors() -> None:
     np.testing.assert_allclose(robust, np.diag(expected), rtol=1e-6, atol=1e-9)
 
 
-def test_a_posterior_is_around_its_mean_and_leaves_the_body_alone() -> None:
+def test_a_posterior_is_centered_at_its_mean_and_keeps_the_body() -> None:
     counts = world(600, THETA)
     start = start_of(counts)
     start = start._replace(position=replace_logit(start.position, 0, 7.5))
@@ -133,11 +133,11 @@ def test_a_posterior_is_around_its_mean_and_leaves_the_body_alone() -> None:
         assert np.all(np.linalg.eigvalsh(covariance) > 0)
     free = find_posterior(pairs_of(counts), start, PositionBased(), None)[1]
     assert len(free.mean) == len(posterior.mean) + 1
-    # the scale is what is hardly known
+    # the scale is least certain
     assert free.bayes[0, 0] > 3 * np.diag(posterior.bayes)[:2].max()
 
 
-def test_bias_known_from_elsewhere_is_weighed_by_its_certainty() -> None:
+def test_bias_known_from_elsewhere_is_weighted_by_its_precision() -> None:
     counts = world(600, THETA)
     mean, sd = np.array([np.nan, -2.0, np.nan]), np.array([np.nan, 1e-3, np.nan])
     start = start_of(counts)

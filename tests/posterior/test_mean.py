@@ -1,4 +1,4 @@
-"""The mean of a lopsided posterior, against weighted draws from a wider distribution."""
+"""The mean of a skewed posterior, against weighted draws from a wider distribution."""
 
 import jax
 import numpy as np
@@ -85,7 +85,7 @@ def test_third_derivatives_move_the_mean(third: float) -> None:
     np.testing.assert_allclose(shift, expected, atol=1e-9)
 
 
-def test_a_mean_is_never_told_to_be_far_from_the_mode() -> None:
+def test_the_mean_is_never_far_from_the_mode() -> None:
     density = Bent(1e6)
     covariance = np.linalg.inv(density.precision)
     shift = posterior_mean(density, density.centre, covariance, seed=0) - density.centre
@@ -93,7 +93,7 @@ def test_a_mean_is_never_told_to_be_far_from_the_mode() -> None:
     np.testing.assert_allclose(shift / shift[0], covariance[0] / covariance[0, 0])
 
 
-def test_the_layer_follows_position_bias_as_the_covariance_says() -> None:
+def test_the_layer_responds_to_position_bias_by_the_covariance() -> None:
     density = density_of(world(40, (1.0, 0.6, 0.3)))
     square = np.random.default_rng(1).normal(size=(10, 10))
     covariance = square @ square.T
@@ -101,7 +101,7 @@ def test_the_layer_follows_position_bias_as_the_covariance_says() -> None:
     np.testing.assert_allclose(along.T @ along[:, :2], covariance[:, :2], atol=1e-9)
 
 
-def test_a_sample_of_the_pairs_tells_the_mean_without_bias(monkeypatch) -> None:
+def test_a_sample_of_the_pairs_gives_the_mean_without_bias(monkeypatch) -> None:
     from epiclick.posterior import mode
 
     with jax.enable_x64(True):
@@ -117,7 +117,7 @@ def test_a_sample_of_the_pairs_tells_the_mean_without_bias(monkeypatch) -> None:
 
 
 def test_random_steps_have_the_squares_of_all_directions() -> None:
-    """Few directions are taken as they are; of many, sums with random signs are right on average."""
+    """Few directions are taken as they are; of many, sums with random signs are unbiased."""
     few = np.random.default_rng(0).normal(size=(MOST_DIRECTIONS, 3))
     assert all(weight == 1 for _, weight in _steps(few, 0))
     np.testing.assert_array_equal([step for step, _ in _steps(few, 0)], few)

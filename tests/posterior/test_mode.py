@@ -1,4 +1,4 @@
-"""The mode, from far away, against scipy's."""
+"""The mode, from distant starts, against scipy's."""
 
 import jax
 import numpy as np
@@ -6,7 +6,7 @@ import pytest
 from scipy import optimize
 
 from epiclick.posterior.density import Curvature, Density
-from epiclick.posterior.mode import NEAR, SETTLED, _mended, find_mode, inverse
+from epiclick.posterior.mode import NEAR, SETTLED, _updated, find_mode, inverse
 
 from .small_worlds import density_of, with_features, world
 
@@ -43,7 +43,7 @@ def test_a_sample_of_the_pairs_guides_to_the_same_mode(monkeypatch) -> None:
     with jax.enable_x64(True):
         density = density_of(with_features(world(4000, (1.0, 0.6, 0.3))))
         whole = find_mode(density, np.zeros(12))
-        monkeypatch.setattr(mode, "SAMPLE", 500)
+        monkeypatch.setattr(mode, "HESSIAN_SAMPLE", 500)
         some, factor = density.sample(500, 0)
         assert (len(some.pairs.batches.counts), factor) == (500, 8.0)
         guided = find_mode(density, np.zeros(12))
@@ -57,16 +57,16 @@ def test_the_curvature_comes_from_near_the_mode(monkeypatch) -> None:
         density = density_of(with_features(world(4000, (1.0, 0.6, 0.3))))
         seen = []
 
-        def watched(self: Density, vector: np.ndarray) -> Curvature:
+        def recorded(self: Density, vector: np.ndarray) -> Curvature:
             seen.append(vector)
             return found(self, vector)
 
         found = Density.curvature
-        monkeypatch.setattr(Density, "curvature", watched)
+        monkeypatch.setattr(Density, "curvature", recorded)
         mode = find_mode(density, np.zeros(12))
         there = density.curvature(mode.vector)
     start, *_, last, _ = seen
-    assert len(seen) == 3  # where the climb begins, where it ends, and here
+    assert len(seen) == 3  # at the start, at the end of BFGS, and here
     assert np.all(start == 0)
     away = mode.vector - last
     assert SETTLED**2 < away @ -there.hessian @ away < NEAR**2
@@ -75,7 +75,7 @@ def test_the_curvature_comes_from_near_the_mode(monkeypatch) -> None:
     np.testing.assert_allclose(np.diag(spread) / np.diag(exact), 1, atol=0.02)
 
 
-def test_cheap_slopes_are_those_of_the_curvature_and_point_uphill() -> None:
+def test_cheap_gradients_are_those_of_the_curvature() -> None:
     rng = np.random.default_rng(4)
     with jax.enable_x64(True):
         for most in (2, 40, 2000):
@@ -88,15 +88,15 @@ def test_cheap_slopes_are_those_of_the_curvature_and_point_uphill() -> None:
             np.testing.assert_allclose(gradient * sd, exact.gradient * sd, atol=1e-3)
 
 
-def test_a_mended_inverse_turns_the_change_of_the_gradient_into_the_step() -> None:
+def test_an_updated_inverse_maps_the_change_of_the_gradient_to_the_step() -> None:
     rng = np.random.default_rng(5)
     square = rng.normal(size=(6, 6))
     spread, moved = square @ square.T, rng.normal(size=6)
     bent = moved + 0.1 * rng.normal(size=6)
-    mended = _mended(spread, moved, bent)
-    np.testing.assert_allclose(mended @ bent, moved, atol=1e-12)
-    np.testing.assert_allclose(mended, mended.T, atol=1e-12)
-    assert np.all(np.linalg.eigvalsh(mended) > 0)
+    updated = _updated(spread, moved, bent)
+    np.testing.assert_allclose(updated @ bent, moved, atol=1e-12)
+    np.testing.assert_allclose(updated, updated.T, atol=1e-12)
+    assert np.all(np.linalg.eigvalsh(updated) > 0)
 
 
 def test_a_mode_stays_where_it_is() -> None:
@@ -107,14 +107,14 @@ def test_a_mode_stays_where_it_is() -> None:
     np.testing.assert_array_equal(mode.vector, again.vector)
 
 
-def test_the_inverse_is_that_of_a_matrix_bent_upwards() -> None:
+def test_the_inverse_has_positive_eigenvalues() -> None:
     rng = np.random.default_rng(1)
     turn, _ = np.linalg.qr(rng.normal(size=(4, 4)))
     values = np.array([5.0, 2.0, -0.5, 0.0])
     found = inverse(turn * values @ turn.T)
-    # a saddle is left downhill, and a flat direction in steps that are not infinite
+    # saddles and flat directions give finite ascent steps
     np.testing.assert_allclose(
         np.diag(turn.T @ found @ turn), [1 / 5, 1 / 2, 1 / 0.5, 1 / 5e-8], rtol=1e-6
     )
-    sound = turn * abs(values + 1) @ turn.T
-    np.testing.assert_allclose(inverse(sound) @ sound, np.eye(4), atol=1e-12)
+    positive = turn * abs(values + 1) @ turn.T
+    np.testing.assert_allclose(inverse(positive) @ positive, np.eye(4), atol=1e-12)

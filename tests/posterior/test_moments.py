@@ -28,11 +28,11 @@ from epiclick.posterior.item_posterior import item_posterior, moments_by_draw
 
 THETA = np.array([1.0, 0.6, 0.35, 0.1])
 DRAWS = 6
-OFF_MEAN, OFF_VARIANCE = 0.01, 0.03  # standard deviations, relative: what `tilted` promises
+OFF_MEAN, OFF_VARIANCE = 0.01, 0.03  # standard deviations, relative: accuracy of `tilted`
 
 
 def model(*, features: bool = True, betas: bool = False) -> FittedModel:
-    """Parameters that are unsure: all of them, or by Betas position bias alone."""
+    """Uncertain parameters: all of them, or position bias only, by Betas."""
     rng = np.random.default_rng(1)
     weight = rng.normal(0, 1, (2 if features else len(THETA), 2))
     bias = PointLookup(logit(np.clip(THETA, None, 1 - 1e-9)))

@@ -1,4 +1,4 @@
-"""Three posteriors of the same density: a Gaussian, Markov chains, and a grid of plain sums."""
+"""Three posteriors of the same density: a Gaussian, Markov chains, and sums over a grid."""
 
 import sys
 from dataclasses import replace
@@ -13,13 +13,14 @@ from epiclick.api import EpistemicPBM
 from epiclick.click_models.pbm import PositionBased
 from epiclick.click_models.priors import UniformPrior
 from epiclick.data.counts import ClickCounts
-from epiclick.errors import InputError, InputWarning
+from epiclick.errors import InputWarning
 from epiclick.posterior import nuts
 from epiclick.posterior.joint_prior import Prior
 from epiclick.posterior.laplace import covariances, make_density
 from epiclick.posterior.mode import find_mode, posterior_mean
 from epiclick.posterior.nuts import sample, whole_log_density
 
+from ..raising import raises_code
 from .small_worlds import density_of, pairs_of, start_of, with_features, world
 
 BIAS_SD = np.array([3.0, 6.0])  # prior of the mean's and the confidence's bias
@@ -133,23 +134,25 @@ def test_one_function_for_all_batches_is_the_density() -> None:
             np.testing.assert_allclose(slope, prior.gradient(vector), rtol=1e-12)
 
 
-def test_chains_that_cannot_be_trusted_are_told_of() -> None:
+def test_unreliable_chains_give_a_warning() -> None:
     with pytest.warns(InputWarning, match=r"do not agree with each other \(r-hat 1.06"):
         nuts._check(np.array([1.0, 1.06]), 0, 100)
-    with pytest.warns(InputWarning, match=r"3 of 1,000 steps .* went astray"):
+    with pytest.warns(InputWarning, match=r"3 of 1,000 steps .* diverged"):
         nuts._check(np.array([1.0]), 3, 1000)
     nuts._check(np.array([1.04, np.nan]), 0, 100)
 
 
-def test_without_numpyro_the_remedy_is_told_before_any_training(
+def test_without_numpyro_the_remedy_is_shown_before_any_training(
     two_positions: ClickCounts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "numpyro", None)
     monkeypatch.setattr("epiclick.fitting.Training", None)
-    with pytest.raises(InputError, match=r"install it with `pip install \"epiclick\[nuts\]\"`"):
+    with raises_code("missing-extra") as caught:
         EpistemicPBM(theta_posterior="nuts").fit(two_positions)
+    assert 'pip install "epiclick[nuts]"' in str(caught.value)
 
 
 def test_samples_are_shared_evenly_by_chains(both) -> None:
-    with pytest.raises(InputError, match="a multiple of 4 chains, not 10"):
+    with raises_code("samples-not-multiple-of-chains") as caught:
         sample(None, np.zeros(1), np.eye(1), 0, samples=10)  # type: ignore[arg-type]
+    assert "4 chains, not 10" in str(caught.value)

@@ -32,13 +32,13 @@ def test_tails_of_known_shape_are_recovered(k: float) -> None:
     assert found.std() == pytest.approx((1 + k) / np.sqrt(tail), rel=0.25)
 
 
-def test_a_constant_changes_nothing_and_a_heavier_tail_is_told() -> None:
+def test_a_constant_changes_nothing_and_a_heavier_tail_is_detected() -> None:
     rng = np.random.default_rng(2)
     log_weights = rng.normal(0, 1.0, 2000)
     assert pareto_k(log_weights) == pytest.approx(pareto_k(log_weights + 900), rel=1e-6)
     assert pareto_k(3 * log_weights) > 0.7 > pareto_k(log_weights) > pareto_k(log_weights / 10)
 
 
-def test_weights_that_are_all_alike_have_no_tail() -> None:
+def test_equal_weights_have_no_tail() -> None:
     assert pareto_k(np.zeros(100)) == -np.inf
     assert pareto_k(np.full(100, -3000.0)) == -np.inf

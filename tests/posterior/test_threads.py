@@ -27,7 +27,7 @@ def test_pieces_run_at_the_same_time() -> None:
     assert len(list(on_all_cores(lambda _: meeting.wait(), range(6), 3))) == 6
 
 
-def test_few_pieces_are_held_at_a_time() -> None:
+def test_few_pieces_are_in_memory_at_a_time() -> None:
     taken = []
 
     def pieces():
@@ -40,6 +40,6 @@ def test_few_pieces_are_held_at_a_time() -> None:
     assert len(taken) == 4
 
 
-def test_what_goes_wrong_in_a_thread_is_told() -> None:
+def test_an_error_in_a_thread_is_raised() -> None:
     with pytest.raises(ZeroDivisionError):
         list(on_all_cores(lambda i: 1 // i, range(3), 2))

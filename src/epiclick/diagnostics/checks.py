@@ -32,10 +32,10 @@ from epiclick.errors import InputError
 from epiclick.fitted.parameters import ParameterPosterior
 from epiclick.fitted.prediction import mean_bias
 from epiclick.fitted.state import FittedModel, history_of
-from epiclick.identification.anchor import Moved, moved_words
+from epiclick.identification.anchor import Moved, moved_sentence
 from epiclick.identification.identifiability import identifiability
 from epiclick.identification.unbounded import UnboundedBias, unbounded_bias
-from epiclick.posterior.known_bias import describe_known, held_contexts
+from epiclick.posterior.known_bias import describe_known, fixed_contexts
 from epiclick.posterior.laplace import KnownBias
 
 LEAST_EXPECTED = (5.0, 1.0)
@@ -209,13 +209,13 @@ def check_fit(
     """
     theta, _ = mean_bias(fitted)
     found, fit = identifiability(train), chi2_per_df(train, theta)
-    held = () if known is None else held_contexts(known)
+    held = () if known is None else fixed_contexts(known)
     at_bound: tuple[AtBound, ...] = ()
     if fitted.anchor is not None:
         at_bound = contexts_at_bound(fitted, unbounded or unbounded_bias(train), held)
     bound = [each.context for each in at_bound]
     narrowed = prior_contraction(fitted, known, bound)
-    words, warnings = found.words().splitlines(), [*found.warnings]
+    words, warnings = found.summary().splitlines(), [*found.warnings]
     records: dict[str, Any] = {
         "chi2_per_df": fit.ratio,
         "chi2_df": fit.df,
@@ -297,7 +297,7 @@ def _scale(
         ]
     found = []
     if moved is not None:
-        found.append(moved_words(fitted.contexts, fitted.anchor, moved))
+        found.append(moved_sentence(fitted.contexts, fitted.anchor, moved))
     if at_bound:
         anchors = set(fitted.clicks.anchors(fitted.contexts).tolist())
         found.append(at_bound_warning(fitted.contexts, fitted.anchor, at_bound, anchors))

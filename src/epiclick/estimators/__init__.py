@@ -1,4 +1,4 @@
-"""Ways to follow the gradient of the likelihood: the paper's, and ours in closed form.
+"""Estimators of the likelihood's gradient: the paper's, and ours in closed form.
 
 | name | position bias | relevance | gradient |
 |---|---|---|---|
@@ -8,5 +8,5 @@
 | `exact` | sampled | integrated | by a score function for bias, exact for relevance |
 | `marginal` | a point | integrated | exact |
 
-Names are known without jax, which is loaded with the first estimator that is made.
+Names are available without jax, which is loaded when the first estimator is made.
 """

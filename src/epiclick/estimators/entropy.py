@@ -19,8 +19,8 @@ def beta_entropy(alpha: jax.Array, beta: jax.Array) -> jax.Array:
     .. math:: H = \log B(\alpha, \beta) - (\alpha - 1) \psi(\alpha) - (\beta - 1) \psi(\beta)
                   + (\nu - 2) \psi(\nu), \quad \nu = \alpha + \beta
 
-    With the remainders of Stirling's formula every term that grows with nu cancels on paper, and
-    the Gaussian limit stands in front:
+    With the remainders of Stirling's formula every term that grows with nu cancels analytically,
+    and the Gaussian limit comes first:
 
     .. math:: H = \tfrac12 \log \frac{2 \pi e\, \alpha \beta}{\nu^3} - \frac{1}{2 \alpha}
                   - \frac{1}{2 \beta} + \frac{1}{\nu} + g_1(\alpha) + g_1(\beta) - g_2(\nu),
@@ -40,37 +40,38 @@ def modified_entropy(relevance: Betas, position: Betas | None, weight: jax.Array
 
     Args:
         relevance: (pairs,) Betas.
-        position: (contexts,) Betas; None for points, which have no entropy: their term is left out.
-        weight: (pairs,) how often each pair counts in the mean.
+        position: (contexts,) Betas; None for points, which have no entropy term.
+        weight: (pairs,) weight of each pair in the mean.
     """
     each = beta_entropy(relevance.alpha, relevance.beta)
     total = weight.sum()
-    mean = (weight @ each) / jnp.where(total > 0, total, 1.0)  # a bootstrap may draw no pair
+    mean = (weight @ each) / jnp.where(total > 0, total, 1.0)  # a bootstrap sample may be empty
     if position is None:
         return mean
     return mean + beta_entropy(position.alpha, position.beta).mean()
 
 
 def _beyond(x: jax.Array, c: int) -> jax.Array:
-    """g_c(x) - c / (2 x), what one parameter adds to the Gaussian limit."""
+    """g_c(x) - c / (2 x): one parameter's correction to the Gaussian limit."""
     delta, eta = _stirling_remainders(x)
     return delta + (x - c) * eta - 0.5 * c / x
 
 
 def _stirling_remainders(x: jax.Array) -> tuple[jax.Array, jax.Array]:
-    r"""What Stirling's leading terms leave of log-gamma and digamma: delta and eta, shapes as x.
+    r"""Remainders of Stirling's formula for log-gamma and digamma: delta and eta, shapes as x.
 
     .. math:: \log\Gamma(x) = (x - \tfrac12) \log x - x + \tfrac12 \log 2\pi + \delta(x),
               \quad \psi(x) = \log x - \frac{1}{2x} - \eta(x)
 
-    The recurrences of both lead from x to z = x + 10,
+    Their recurrences lead from x to z = x + 10,
 
     .. math:: \delta(x) &= \delta(z) + (x - \tfrac12) \log\frac zx - 10
                            - \sum_{i<10} \log\frac{x + i}{z} \\
               \eta(x) &= \eta(z) - \log\frac zx
                          + \sum_{i<10} \frac12 \Big(\frac{1}{x + i} + \frac{1}{x + i + 1}\Big),
 
-    in terms that are exact to 1e-15 for all x: no branch is needed, and derivatives are exact too.
+    in terms that are accurate to 1e-15 for all x: there is no branch, and derivatives are as
+    accurate.
     """
     z = x + SHIFT
     stretch = jnp.log1p(SHIFT / x)  # log(z / x)

@@ -1,4 +1,4 @@
-"""What an estimator is: from Betas and counts to a gradient of the likelihood."""
+"""The interface of an estimator: from Betas and counts to a gradient of the likelihood."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +8,6 @@ import jax
 import numpy as np
 
 from epiclick.click_models.click_model import Emission
-from epiclick.errors import InputError
 from epiclick.likelihood.pairs import Array, PairBatch
 
 
@@ -24,7 +23,7 @@ class Betas:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Draws:
-    """Samples of position bias, and of relevance where the estimator wants them, as logarithms.
+    """Logarithms of samples: of position bias, and of relevance where the estimator needs them.
 
     Attributes:
         log_theta: (samples, contexts) float64.
@@ -49,13 +48,13 @@ class Draws:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Estimate:
-    """What an estimator says of one batch.
+    """What an estimator returns for one batch.
 
     Attributes:
-        surrogate: scalar whose gradient for the parameters is the estimated gradient. Its own value
-            means nothing.
-        log_likelihood: scalar, the estimated log-likelihood of the batch (weights counted).
-        log_scale: logarithm of a factor on the gradient that float32 could not hold.
+        surrogate: scalar whose gradient for the parameters is the estimated gradient. Its value has
+            no meaning.
+        log_likelihood: scalar, the estimated log-likelihood of the batch, pairs weighted.
+        log_scale: logarithm of a factor on the gradient that would overflow float32.
     """
 
     surrogate: jax.Array
@@ -69,12 +68,12 @@ Position = TypeVar("Position", Betas, Emission, contravariant=True)
 class Estimator(Protocol, Generic[Position]):
     """One way to follow the gradient of the likelihood.
 
-    `draw` runs on the host between programs, since numpy's generator is several times faster than
-    one inside them; `estimate` is pure and is compiled.
+    `draw` runs on the host, since numpy's generator is several times faster than one inside a
+    compiled program; `estimate` is pure and is compiled.
     """
 
     is_point: ClassVar[bool]
-    """Whether the click model's parameters are points while training, and not Betas."""
+    """Whether the click model's parameters are points during training rather than Betas."""
 
     def draw(self, rng: np.random.Generator, relevance: Betas, position: Position) -> Draws | None:
         """Samples for one batch; None where none are needed."""
@@ -87,13 +86,5 @@ class Estimator(Protocol, Generic[Position]):
         ...
 
     def started(self, measure: Callable[[], float]) -> Self:
-        """The estimator for a run; `measure` estimates the log-likelihood of its first batch."""
+        """The estimator of one run; `measure` estimates the log-likelihood of its first batch."""
         ...
-
-
-def check_samples(samples: int, baseline: bool) -> None:
-    """Refuse fewer samples than an estimator needs; a baseline compares each with the others."""
-    least = 2 if baseline else 1
-    if samples < least:
-        why = " with a baseline, which is the mean of the other samples" if baseline else ""
-        raise InputError(f"samples must be at least {least}{why}; got {samples}")

@@ -1,4 +1,4 @@
-"""Position bias as a point, relevance integrated out: the likelihood itself is followed."""
+"""Position bias as a point, relevance integrated out: the gradient of the likelihood itself."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ class Marginal:
     .. math:: \log \mathcal L(\theta) = \sum_{qd} \log E_{\zeta_{qd}}\Big[\prod_k
               (\theta_k \zeta)^{M_k} (1 - \theta_k \zeta)^{W_k}\Big]
 
-    Thousands of pairs share each position bias: what the paper's likelihood integrates over is
-    narrow, and the width it fits is set by the size of batches. A posterior of position bias comes
-    after training instead.
+    Thousands of pairs share each position bias, so the distribution that the paper's likelihood
+    integrates over is narrow, and the width it fits depends on the batch size. Here the posterior
+    of position bias is computed after training instead.
     """
 
     is_point: ClassVar[bool] = True
@@ -33,7 +33,7 @@ class Marginal:
         self, relevance: Betas, position: Emission, batch: PairBatch, draws: Draws | None = None
     ) -> Estimate:
         """The log-likelihood of one batch, which is its own surrogate."""
-        one = jax.tree.map(lambda part: part[None], position)  # one sample
+        one = jax.tree.map(lambda part: part[None], position)  # (1, contexts)
         value = log_likelihoods(one, relevance.alpha, relevance.beta, batch)[0]
         return Estimate(value, value)
 

@@ -1,4 +1,4 @@
-"""The estimators by name, and what is to be known of each before jax is loaded."""
+"""The estimators by name, with what is needed of each before jax is loaded."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
 EstimatorName = Literal["naive", "self_normalized", "conditioned", "exact", "marginal"]
 
 POINTWISE = "pointwise"
-"""In place of an estimator: relevance is a point, too, and its likelihood is followed as it is."""
+"""Instead of an estimator: relevance is a point as well, fitted by its likelihood."""
 
 
 @dataclass(frozen=True)
-class Listed:
-    """An estimator that need not be loaded to be named.
+class Entry:
+    """An estimator of the registry, which is loaded when it is made.
 
     Attributes:
-        module: where it is, in this folder.
+        module: its file in this folder.
         class_name: its class there.
-        is_point: whether the click model's parameters are points while training, and not Betas.
-        options: of `make_estimator` that it has.
+        is_point: whether the click model's parameters are points during training, not Betas.
+        options: the options of `make_estimator` that apply to it.
     """
 
     module: str
@@ -33,34 +33,37 @@ class Listed:
     options: tuple[str, ...]
 
 
-ESTIMATORS: Mapping[str, Listed] = {
-    "naive": Listed("naive", "Naive", False, ("samples", "baseline", "literal")),
-    "self_normalized": Listed(
+ESTIMATORS: Mapping[str, Entry] = {
+    "naive": Entry("naive", "Naive", False, ("samples", "baseline", "literal")),
+    "self_normalized": Entry(
         "self_normalized", "SelfNormalized", False, ("samples", "baseline", "literal")
     ),
-    "conditioned": Listed("conditioned", "Conditioned", False, ("samples", "baseline", "literal")),
-    "exact": Listed("exact", "Exact", False, ("samples", "baseline")),
-    "marginal": Listed("marginal", "Marginal", True, ()),
+    "conditioned": Entry("conditioned", "Conditioned", False, ("samples", "baseline", "literal")),
+    "exact": Entry("exact", "Exact", False, ("samples", "baseline")),
+    "marginal": Entry("marginal", "Marginal", True, ()),
 }
 
 
 def make_estimator(
     name: str, samples: int = 60, baseline: bool = False, literal: bool = False
 ) -> "Estimator[Any]":
-    """The estimator of that name; InputError where it is unknown or has no such option.
+    """The estimator of that name; InputError if it is unknown or an option does not apply to it.
 
     Args:
         name: a key of `ESTIMATORS`.
-        samples: samples drawn for each step; an estimator that draws none has no use for it.
+        samples: samples drawn per step; ignored by an estimator that draws none.
         baseline: whether score functions have a leave-one-out baseline.
-        literal: whether the paper's formula is used to the letter, where that differs.
+        literal: whether the paper's formula is used to the letter, where ours differs.
 
     >>> make_estimator("conditioned", samples=100)
     Conditioned(samples=100, baseline=False, literal=False)
     """
     if name not in ESTIMATORS:
         hint = did_you_mean(name, ESTIMATORS)
-        raise InputError(f"estimator must be one of {', '.join(ESTIMATORS)}; got '{name}'{hint}")
+        raise InputError(
+            f"estimator must be one of {', '.join(ESTIMATORS)}; got '{name}'{hint}",
+            code="unknown-estimator",
+        )
     chosen = ESTIMATORS[name]
     reasons = {
         "baseline": (baseline, "it has no score functions"),
@@ -71,7 +74,8 @@ def make_estimator(
             others = [key for key, each in ESTIMATORS.items() if option in each.options]
             raise InputError(
                 f"{option} does not apply to estimator '{name}': {reason}. "
-                f"Leave it out, or choose one of {', '.join(others)}"
+                f"Leave it out, or choose one of {', '.join(others)}",
+                code="option-does-not-apply",
             )
     given = {"samples": samples, "baseline": baseline, "literal": literal}
     made = getattr(import_module(f"epiclick.estimators.{chosen.module}"), chosen.class_name)

@@ -1,4 +1,4 @@
-"""The context whose bias is 1, and against which relevance is measured."""
+"""The anchor: the context whose bias is 1, at which relevance is measured."""
 
 import json
 from collections.abc import Sequence
@@ -16,16 +16,16 @@ from epiclick.identification.identifiability import named
 from epiclick.identification.unbounded import LogRatio, UnboundedBias, unbounded_bias
 
 FALSE_ALARMS = 0.01
-"""Probability, over all contexts, that the anchor moves although none is larger than the first.
-Measured in 1,000 worlds each of eleven kinds, most of them with all biases equal (3 to 100 queries,
+"""Probability, over all contexts, that the anchor moves although no bias is larger than the first.
+Measured in 1,000 simulated logs each of eleven kinds, most with all biases equal (3 to 100 queries,
 10 to 30 contexts, a few large queries, clicks that vary by device, few clicks): 0 to 1.0 %."""
 
 
 class Moved(NamedTuple):
-    """Why the anchor is not where it usually is.
+    """Why the anchor is not at the first position.
 
     Attributes:
-        usual: index of the context it would be otherwise.
+        usual: index of the context that it would be otherwise.
         ratio: bias at the anchor over that at the usual one, estimated without a bound.
     """
 
@@ -40,7 +40,7 @@ class Anchor:
     Attributes:
         index: among the contexts of the log.
         moved: set where "auto" found it elsewhere than at the first position.
-        ratios: what "auto" found it by.
+        ratios: the biases that "auto" compared.
     """
 
     index: int
@@ -53,12 +53,12 @@ def resolve_anchor(counts: ClickCounts, anchor: Any) -> Anchor:
 
     Args:
         counts: the log.
-        anchor: "auto", the first position (of the most displayed one where several contexts share
-            it), or a context that is looked at more than it by more than noise explains; or a
-            context: its position, or the values of its columns as a tuple.
+        anchor: "auto" for the first position (the most displayed one if several contexts share
+            it), or a context that is examined significantly more; or a context: its position, or
+            the values of its columns as a tuple.
     """
     if isinstance(anchor, str) and anchor == "auto":
-        return _most_looked_at(counts)
+        return _most_examined(counts)
     columns = counts.contexts.column_names
     values = tuple(anchor) if isinstance(anchor, tuple | list) else (anchor,)
     rows = [tuple(row.values()) for row in counts.contexts.to_pylist()]
@@ -67,7 +67,8 @@ def resolve_anchor(counts: ClickCounts, anchor: Any) -> Anchor:
     shown = "; ".join(", ".join(map(str, row)) for row in rows[:10])
     raise InputError(
         f"anchor {anchor!r} is not a context of the log, whose columns are {', '.join(columns)}. "
-        f"Choose one of: {shown}" + (" ..." if len(rows) > 10 else "")
+        f"Choose one of: {shown}" + (" ..." if len(rows) > 10 else ""),
+        code="unknown-context",
     )
 
 
@@ -79,10 +80,10 @@ def anchor_option(contexts: pa.Table, index: int) -> str:
     return f"--anchor {typed} (in Python: anchor={_literal(values)})"
 
 
-def moved_words(contexts: pa.Table, index: int, moved: Moved) -> str:
-    """What it means that the anchor is not the first position, and how to have it back."""
+def moved_sentence(contexts: pa.Table, index: int, moved: Moved) -> str:
+    """What it means that the anchor is not the first position, and how to choose that one."""
     return (
-        f"{named(contexts, [index])} is looked at about {moved.ratio:.2f} times as much as "
+        f"{named(contexts, [index])} is examined about {moved.ratio:.2f} times as much as "
         f"{named(contexts, [moved.usual])}, which is more than noise explains, so it is the "
         "anchor: relevance means the probability of a click if shown there. To measure it at "
         f"{named(contexts, [moved.usual])} instead, use {anchor_option(contexts, moved.usual)}"
@@ -94,11 +95,11 @@ def _literal(values: Sequence[Any]) -> str:
     return written[0] if len(written) == 1 else f"({', '.join(written)})"
 
 
-def _most_looked_at(counts: ClickCounts) -> Anchor:
-    """The first position, or a context that is larger by more than noise.
+def _most_examined(counts: ClickCounts) -> Anchor:
+    """The first position, or a context whose bias is significantly larger.
 
-    From there on the clearest of those that are larger, again and again: an anchor in the end is
-    not clearly smaller than any context, and noise of rarely shown ones does not decide.
+    Repeatedly moves to the most significant of the larger ones: the final anchor is not
+    significantly smaller than any context, and noise of rarely shown ones does not decide.
     """
     usual, possible = _first_position(counts), _possible(counts)
     if len(possible) == 1:
@@ -112,15 +113,12 @@ def _most_looked_at(counts: ClickCounts) -> Anchor:
 
 
 def _possible(counts: ClickCounts) -> np.ndarray:
-    """Indices of the contexts that may be the anchor, by the click model."""
+    """Indices of the contexts that the click model allows as the anchor."""
     return click_model(counts.options.click_model).anchors(counts.contexts)
 
 
 def _clearly_larger(bias: UnboundedBias, index: int, possible: np.ndarray) -> dict[int, LogRatio]:
-    """Possible contexts with a larger bias than one, by more than noise.
-
-    Each is one chance to be wrong.
-    """
+    """Possible contexts whose bias is significantly larger, corrected for multiple tests."""
     values = bias.values(index)
     compared = np.isfinite(values) & np.isin(np.arange(len(values)), possible)
     tail = FALSE_ALARMS / max(int(compared.sum()) - 1, 1)

@@ -1,8 +1,8 @@
-"""What a log can tell of position bias: contexts are compared through items seen in both.
+"""Which ratios of position bias a log identifies: contexts are compared through common items.
 
-theta -> c theta, zeta -> zeta / c leaves every click probability as it was, for each group of
-contexts apart that no item links to the others. Within a group ratios of biases are identified, as
-well as the items that link it allow.
+theta -> c theta, zeta -> zeta / c leaves every click probability unchanged, separately for each
+group of contexts that no item links to the others. Within a group, ratios of biases are identified,
+the better the more items link it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,16 +18,16 @@ from epiclick.data.counts import ClickCounts
 from epiclick.errors import InputError
 
 FEW_LINKS = 30
-"""Fewer clicked items than this across a gap between contexts are worth a warning. Intervals come
-from differences between items, and few items show too little of them: of 90 % intervals of a ratio
-of two biases, simulated, 46-55 % held the truth with 3 items, 71-79 % with 10, 82-86 % with 30."""
+"""Fewer clicked items than this across a gap between contexts give a warning. Intervals come from
+differences between items, which few items do not show: simulated 90 % intervals of a ratio of two
+biases had a coverage of 46-55 % with 3 items, 71-79 % with 10, 82-86 % with 30."""
 
 SHOWN = 12  # contexts named in one message
 
 
 @dataclass(frozen=True)
 class WeakLink:
-    """Contexts that few items tie to the rest of their group.
+    """Contexts that few items link to the rest of their group.
 
     Attributes:
         contexts: indices of the contexts on the side with fewer displays.
@@ -45,11 +45,11 @@ class Identifiability:
     Attributes:
         contexts: the table of contexts.
         displays: (contexts,) displays of each.
-        linked_share: share of displays that are of pairs seen in two or more contexts.
+        linked_share: share of displays of pairs shown in two or more contexts.
         groups: indices of contexts linked by common pairs, the group with most displays first.
-        linking_pairs: (contexts,) pairs seen in the context and in another one.
-        clicked_linking_pairs: (contexts,) those of them with a click anywhere: only they tell.
-        weak_links: where the largest group hangs together by fewer than FEW_LINKS clicked pairs.
+        linking_pairs: (contexts,) pairs shown in the context and in another one.
+        clicked_linking_pairs: (contexts,) those with a click anywhere: only they are informative.
+        weak_links: where fewer than FEW_LINKS clicked pairs connect the largest group.
     """
 
     contexts: pa.Table
@@ -67,17 +67,19 @@ class Identifiability:
 
     @property
     def not_comparable(self) -> tuple[int, ...]:
-        """The contexts outside the largest group, those without displays among them."""
+        """The contexts outside the largest group, including those without displays."""
         return tuple(k for k in range(len(self.contexts)) if k not in set(self.largest))
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Why biases may mislead, in plain words."""
+        """Why biases may mislead, one sentence each."""
         found = []
         unshown = [k for k in self.not_comparable if not self.displays[k]]
         apart = [k for k in self.not_comparable if self.displays[k]]
         if unshown:
-            found.append(f"{named(self.contexts, unshown)}: never shown, so nothing is known of it")
+            found.append(
+                f"{named(self.contexts, unshown)}: never shown, so nothing is known about it"
+            )
         if apart:
             found.append(
                 f"{named(self.contexts, apart)}: not comparable, as no item was shown both there "
@@ -88,22 +90,22 @@ class Identifiability:
                 f"{named(self.contexts, link.contexts)} ({link.pairs})" for link in self.weak_links
             )
             found.append(
-                f"few clicked items (fewer than {FEW_LINKS}) link these to the rest, so that bias "
+                f"few clicked items (fewer than {FEW_LINKS}) link these to the rest, so the bias "
                 f"there is uncertain and its interval may be too narrow: {links}"
             )
         return tuple(found)
 
-    def words(self) -> str:
-        """All of it, for printing."""
+    def summary(self) -> str:
+        """The findings and warnings, one per line."""
         if len(self.contexts) == 1:
-            return "There is one context only, so there is no position bias to learn."
+            return "There is only one context, so there is no position bias to learn."
         lines = [
             f"{self.linked_share:.1%} of displays are of items shown in two or more contexts, "
             "from which position bias is learned.",
             f"Comparable: {named(self.contexts, self.largest)}.",
             *(f"Warning: {warning}." for warning in self.warnings),
-            "Assumed, as it cannot be checked: items change position for reasons unrelated to who "
-            "sees them.",
+            "Assumed, because it cannot be checked: items change position for reasons unrelated to "
+            "who sees them.",
         ]
         return "\n".join(lines)
 
@@ -134,7 +136,7 @@ class Identifiability:
 def identifiability(counts: ClickCounts) -> Identifiability:
     """Find which given contexts are linked by common pairs, and by how many.
 
-    What a page's history adds to them is learned by the click model's own prior.
+    Contexts of a page's history are left to the click model's own prior.
     """
     counts = counts.by_given()
     size = len(counts.contexts)
@@ -149,7 +151,7 @@ def identifiability(counts: ClickCounts) -> Identifiability:
     clicked = links & (np.bincount(counts.pair, counts.clicks, len(counts)) > 0)
 
     common = (seen[links].T @ seen[links]).tocsr()  # (contexts, contexts) number of pairs in both
-    told = (seen[clicked].T @ seen[clicked]).toarray()
+    both_clicked = (seen[clicked].T @ seen[clicked]).toarray()
     count, group = connected_components(common, directed=False)
     groups = [tuple(map(int, np.flatnonzero(group == i))) for i in range(count)]
     groups = [members for members in groups if displays[list(members)].any()]
@@ -160,13 +162,13 @@ def identifiability(counts: ClickCounts) -> Identifiability:
         linked_share=float(counts.displays[links[counts.pair]].sum() / counts.total_displays),
         groups=tuple(groups),
         linking_pairs=common.diagonal(),
-        clicked_linking_pairs=told.diagonal(),
-        weak_links=tuple(_weak_links(common, told, seen[clicked], groups[0], displays)),
+        clicked_linking_pairs=both_clicked.diagonal(),
+        weak_links=tuple(_weak_links(common, both_clicked, seen[clicked], groups[0], displays)),
     )
 
 
 def check_anchor(counts: ClickCounts, anchor_index: int) -> None:
-    """Refuse an anchor that most displays cannot be compared with, naming those that can serve."""
+    """Refuse an anchor that most displays cannot be compared with, and name the candidates."""
     found = identifiability(counts)
     if 0 <= anchor_index < len(counts.contexts):
         anchor_index = int(counts.given[1][anchor_index])
@@ -174,10 +176,14 @@ def check_anchor(counts: ClickCounts, anchor_index: int) -> None:
         return
     candidates = named(found.contexts, found.largest)
     if not 0 <= anchor_index < len(found.contexts):
-        raise InputError(f"the anchor must be one of {candidates}, not context {anchor_index}")
+        raise InputError(
+            f"the anchor must be one of {candidates}, not context {anchor_index}",
+            code="anchor-out-of-range",
+        )
     raise InputError(
         f"the anchor {named(found.contexts, [anchor_index])} shares no item, directly or through "
-        f"others, with the contexts of most displays; choose one of {candidates}"
+        f"others, with the contexts of most displays; choose one of {candidates}",
+        code="anchor-not-comparable",
     )
 
 
@@ -193,26 +199,30 @@ def named(contexts: pa.Table, indices: Iterable[int]) -> str:
 
 
 def _weak_links(
-    common: csr_array, told: np.ndarray, seen: csr_array, group: Sequence[int], displays: np.ndarray
+    common: csr_array,
+    both_clicked: np.ndarray,
+    seen: csr_array,
+    group: Sequence[int],
+    displays: np.ndarray,
 ) -> Iterable[WeakLink]:
     """The gaps within a group that fewer than FEW_LINKS clicked pairs bridge.
 
-    Of all gaps, those of a spanning tree of strongest links: removing one of its edges parts the
+    Only gaps along a spanning tree of the strongest links: removing one of its edges splits the
     group where no single link is stronger than that edge.
 
     Args:
-        common: (contexts, contexts) number of pairs seen in both.
-        told: likewise, of clicked pairs.
-        seen: (clicked linking pairs, contexts) 1 where seen.
-        group: the contexts to look at.
+        common: (contexts, contexts) number of pairs shown in both.
+        both_clicked: the same for clicked pairs.
+        seen: (clicked linking pairs, contexts) 1 where shown.
+        group: the contexts to check.
         displays: (contexts,).
     """
     weakness = common.tocoo()
-    weakness.data = 1 / (1.0 + told[weakness.row, weakness.col])
+    weakness.data = 1 / (1.0 + both_clicked[weakness.row, weakness.col])
     tree = minimum_spanning_tree(weakness.tocsr()).tolil()
     by_context, everywhere = seen.tocsc(), seen.sum(axis=1)
     for one, other in zip(*tree.nonzero(), strict=True):
-        if one not in group or told[one, other] >= FEW_LINKS:
+        if one not in group or both_clicked[one, other] >= FEW_LINKS:
             continue
         length = tree[one, other]
         tree[one, other] = 0

@@ -1,28 +1,28 @@
 r"""Ratios of position bias without a bound: clicks on the same item in several contexts.
 
-A fit holds its anchor at 1 and all other biases below it. Whether another context is looked at more
-has to be seen without that bound, and without a model of relevance. With N displays and M clicks of
-pair p in context c, clicks are taken as Poisson with a mean of their own for each pair,
+A fit fixes its anchor at 1 and bounds all other biases by it. Whether another context is examined
+more must be estimated without that bound, and without a model of relevance. With N displays and M
+clicks of pair p in context c, clicks are modelled as Poisson with
 
 .. math:: E[M_{pc}] = N_{pc}\, \theta_c\, \zeta_p .
 
-Given the clicks :math:`m_p` of a pair, :math:`\zeta_p` drops out, and what is left is multinomial:
+Given the total clicks :math:`m_p` of a pair, :math:`\zeta_p` cancels, and the rest is multinomial:
 
 .. math:: \ell(\log\theta) = \sum_p \sum_c M_{pc} \log \pi_{pc}, \qquad
           \pi_{pc} = \frac{N_{pc} \theta_c}{\sum_k N_{pk} \theta_k}, \qquad
           s_{pc} = M_{pc} - m_p \pi_{pc}.
 
-It is concave, and its maximum is consistent wherever the mean is right, however many pairs there
-are and however their clicks scatter. The error of a log ratio :math:`\log\theta_c - \log\theta_r`
-comes from the differences between queries q, each scaled up by its share of the information
-(its leverage), so that a few large queries do not look more certain than they are:
+It is concave, and its maximum is consistent wherever the mean is right, for any number of pairs and
+any dispersion of their clicks. The error of a log ratio :math:`\log\theta_c - \log\theta_r` comes
+from the differences between queries q, each scaled up by its share of the information (its
+leverage), so that a few large queries do not look more certain than they are:
 
 .. math:: a = H^{-1} (e_c - e_r), \qquad
           \mathrm{se}^2 = \sum_q \Big(\frac{a^\top s_q}{1 - h_q}\Big)^2, \qquad
           h_q = \frac{a^\top H_q a}{a^\top H a}.
 
-Quantiles are those of Student's t with :math:`1 / \sum_q h_q^2 - 1` degrees of freedom, as many as
-queries of equal size would have.
+Quantiles are those of Student's t with :math:`1 / \sum_q h_q^2 - 1` degrees of freedom, which is
+the number of queries minus 1 if they are of equal size.
 """
 
 from dataclasses import dataclass
@@ -36,10 +36,10 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 from epiclick.data.counts import ClickCounts
 
 MOST_STEPS = 100
-"""Newton's steps, at most; a log of 500,000 pairs in 20 contexts took 2 (4 s on 2 cores)."""
+"""Newton steps, at most; a log of 500,000 pairs in 20 contexts took 2 (4 s on 2 cores)."""
 
 SMALLEST_GAIN = 1e-10
-"""Log-likelihood that a further step must promise, or the top is reached."""
+"""Expected gain in log-likelihood below which the maximum is reached."""
 
 
 class LogRatio(NamedTuple):
@@ -47,8 +47,8 @@ class LogRatio(NamedTuple):
 
     Attributes:
         value: infinite where no item shown in both was clicked in one of them, even by way of other
-            contexts; NaN where nothing compares them.
-        error: its standard error; NaN where it is not known.
+            contexts; NaN where no items compare them.
+        error: its standard error; NaN where unknown.
         freedom: degrees of freedom of the error.
     """
 
@@ -57,7 +57,7 @@ class LogRatio(NamedTuple):
     freedom: float = float("nan")
 
     def lower(self, tail: float) -> float:
-        """What it exceeds with probability 1 - tail; NaN where its error is not known."""
+        """Lower confidence bound of probability 1 - tail; NaN where the error is unknown."""
         return float(self.value - self.error * stats.t.isf(tail, self.freedom))
 
 
@@ -68,13 +68,13 @@ class UnboundedBias:
     Attributes:
         log_bias: (contexts,) up to a constant for each component.
         component: (contexts,) contexts with the same number have a finite ratio.
-        favoured: (contexts, contexts) nonzero where an item clicked in the row was shown in the
-            column too.
+        favoured: (contexts, contexts) nonzero where an item clicked in the row's context was also
+            shown in the column's.
         inverse: (contexts, contexts) inverse of the information, 0 at one context per component.
         share: (rows, contexts) expected share of a pair's clicks within a component.
         clicks: (rows,) these clicks.
         query: (rows,) number of their query.
-        scores: (queries, contexts) slope of each query's log-likelihood.
+        scores: (queries, contexts) gradient of each query's log-likelihood.
     """
 
     log_bias: np.ndarray
@@ -97,7 +97,7 @@ class UnboundedBias:
         return values
 
     def ratio(self, context: int, reference: int) -> LogRatio:
-        """Of one context over another, with its error."""
+        """The log ratio of one context to another, with its error."""
         value = float(self.values(reference)[context])
         if not np.isfinite(value) or context == reference:
             return LogRatio(value)
@@ -113,7 +113,7 @@ class UnboundedBias:
 
 
 def unbounded_bias(counts: ClickCounts) -> UnboundedBias:
-    """Estimate it from the pairs that were clicked and shown in several contexts."""
+    """Estimate biases from the pairs that were clicked and shown in several contexts."""
     size = len(counts.contexts)
     entries = _Entries.of(counts)
     favoured = entries.favoured(size)
@@ -128,7 +128,7 @@ def unbounded_bias(counts: ClickCounts) -> UnboundedBias:
         gain = reached.gradient @ step
         if gain < SMALLEST_GAIN:
             break
-        # half as far until it is higher: far from the top a whole step may lead beyond it
+        # halve the step until it improves: far from the maximum a full step may overshoot
         while (further := entries.slope(log_bias + step)).height < reached.height + 0.1 * gain:
             step, gain = step / 2, gain / 2
             if gain < SMALLEST_GAIN:
@@ -157,7 +157,7 @@ class _Slope(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Entries:
-    """Displays and clicks by row and context, rows being pairs, in order: (entries,) each.
+    """Displays and clicks by row and context; rows are pairs, in order.
 
     Attributes:
         displays: (rows, contexts).
@@ -177,15 +177,15 @@ class _Entries:
         clicks = csr_array((counts.clicks.astype(float), where), shape=shape)
         for amount in (displays, clicks):
             amount.sum_duplicates()  # the parts of an entry
-        return cls(displays, clicks, counts.query)._telling()
+        return cls(displays, clicks, counts.query)._informative()
 
-    def _telling(self) -> "_Entries":
-        """Only rows with clicks, and several contexts to compare."""
-        tells = (np.diff(self.displays.indptr) >= 2) & (self.row_clicks > 0)
-        return _Entries(self.displays[tells], self.clicks[tells], self.query[tells])
+    def _informative(self) -> "_Entries":
+        """Only rows with clicks and at least two contexts to compare."""
+        kept = (np.diff(self.displays.indptr) >= 2) & (self.row_clicks > 0)
+        return _Entries(self.displays[kept], self.clicks[kept], self.query[kept])
 
     def within(self, component: np.ndarray) -> "_Entries":
-        """Pairs as a row for each component: ratios across them have no finite estimate."""
+        """One row per pair and component: ratios between components have no finite estimate."""
         own = np.repeat(np.arange(len(self.query)), np.diff(self.displays.indptr))
         context = self.displays.indices
         found, row = np.unique(
@@ -197,7 +197,7 @@ class _Entries:
             csr_array((amount.data, (row, context)), shape=shape)
             for amount in (self.displays, self.clicks)
         )
-        return _Entries(displays, clicks, self.query[pair])._telling()
+        return _Entries(displays, clicks, self.query[pair])._informative()
 
     @property
     def row_clicks(self) -> np.ndarray:
@@ -236,7 +236,7 @@ class _Entries:
 
 
 def _most_clicked(entries: _Entries, component: np.ndarray) -> np.ndarray:
-    """(contexts,) whether a context stands for its component's scale."""
+    """(contexts,) whether a context fixes the scale of its component."""
     clicks = entries.clicks.sum(axis=0)
     order = np.lexsort((-clicks, component))
     first = np.r_[True, np.diff(component[order]) > 0]
@@ -246,7 +246,7 @@ def _most_clicked(entries: _Entries, component: np.ndarray) -> np.ndarray:
 
 
 def _start(entries: _Entries, component: np.ndarray, size: int) -> np.ndarray:
-    """(contexts,) logarithms of click rates; 0 where a component is a single context."""
+    """(contexts,) log click rates; 0 where a component is a single context."""
     alone = np.bincount(component, minlength=size)[component] < 2
     with np.errstate(divide="ignore", invalid="ignore"):
         rate = np.log(entries.clicks.sum(axis=0)) - np.log(entries.displays.sum(axis=0))

@@ -6,44 +6,42 @@ Given position bias, a pair's relevance is zeta ~ Beta(a, b), and its clicks hav
 
 the paper's JJ (its section 5.2) without binomial coefficients. The M = sum M_k clicks turn the
 Beta into Beta(a + M, b). An unclicked display was either not attractive, or attractive and not
-looked at:
+examined:
 
 .. math:: 1 - \theta_k \zeta = (1 - \zeta) + r_k \zeta, \qquad r_k = 1 - \theta_k,
 
-so after j of them relevance is a mixture of Beta(a + M + n, b + j - n), n of them having been of
-the second kind, with weights p_n. The next one has the predictive probability
+so after j of them relevance is a mixture of Beta(a + M + n, b + j - n), where n of them were of the
+second kind, with weights p_n. The next one has the predictive probability
 
 .. math:: s_j = \sum_n p_n \frac{(b + j - n) + r\,(a + M + n)}{a + b + M + j},
 
 and the likelihood is the product of all s_j. All terms are positive, so nothing cancels; weights
-are renormalised at each step, so nothing under- or overflows, in float32 either. It is the sum over
+are renormalised at each step, so nothing under- or overflows, even in float32. It is the sum over
 elementary symmetric polynomials of the r_k, built up so that each step is a probability.
 
-Where unattractive items are clicked as well, a click is no longer proportional to zeta. Clicks and
-skips are then treated alike, as positive forms of zeta and 1 - zeta,
+If unattractive items are clicked too, a click is no longer proportional to zeta. Clicks and skips
+are then both positive forms of zeta and 1 - zeta,
 
 .. math:: P(\text{outcome}) = u\, \zeta + v\, (1 - \zeta), \qquad (u, v) = (A, B)
           \text{ or } (1 - A, 1 - B),
 
-and with N displays in place of W, and M = 0, the same recursion has
+and with N displays instead of W, and M = 0, the same recursion has
 s_j = sum_n p_n (v (b + j - n) + u (a + n)) / (a + b + j).
 
-The sum over the ways in which unclicked displays were overlooked,
+The sum over the number n of unclicked displays that were attractive but not examined,
 
 .. math:: E_\zeta\Big[\prod_k (\theta_k \zeta)^{M_k} (1 - \theta_k \zeta)^{W_k}\Big] =
     \prod_k \theta_k^{M_k} \, \frac{(a)_M}{(a+b)_M}
     \sum_{n=0}^{W} e_n \frac{(a + M)_n \, (b)_{W-n}}{(a + b + M)_W},
 
 separates: the elementary symmetric polynomials e_n of the r_k = 1 - theta_k (each taken W_k times)
-depend on position bias alone, the ratios on relevance alone. Many biases thus share the ratios, and
-no step takes a logarithm but the last. This module has the sum; what stands before it concerns
-clicks alone. All terms are positive. Nothing is renormalised on the way, so it is for few unclicked
-displays and for float64: with 16 of them and a billion clicks the smallest ratio is 1e-144.
-`exact.py` has the same sum for float32 and for more displays.
-
-Where unattractive items are clicked as well, each display, clicked or not, is a form
-u zeta + v (1 - zeta) (see `exact.py`). Then N displays stand in place of W, a in place of a + M,
-and in place of e_n the coefficients of their product, c_n <- v c_n + u c_(n-1).
+depend on position bias only, the ratios on relevance only. Many biases thus share the ratios, and
+only the last step takes a logarithm. `expanded_log_unclicked` computes this sum; the factors in
+front of it involve clicks only. Nothing is renormalised, so it is for few unclicked displays and
+for float64: with 16 of them and a billion clicks the smallest ratio is 1e-144. The recursion above
+computes the same sum in float32 and for more displays. For affine emissions, N replaces W, a
+replaces a + M, and the coefficients of the product of all forms, c_n <- v c_n + u c_(n-1), replace
+e_n.
 """
 
 import math
@@ -54,7 +52,7 @@ import jax.numpy as jnp
 from epiclick.click_models.click_model import Emission
 
 SHIFT = 8
-"""Steps of the recurrence before Stirling's series, which is then exact to 1e-16."""
+"""Steps of the recurrence before Stirling's series, which is then accurate to 1e-16."""
 
 
 def log_rising(x: jax.Array, n: jax.Array) -> jax.Array:
@@ -71,7 +69,7 @@ def log_rising(x: jax.Array, n: jax.Array) -> jax.Array:
         n: at least 0, of a shape that broadcasts with x.
     """
     x, n = jnp.broadcast_arrays(x, n)
-    # products of four, which float32 can hold, spare logarithms
+    # products of four do not overflow float32, and need fewer logarithms
     shifted = sum(
         jnp.log(math.prod((x + i) / (x + n + i) for i in range(start, start + 4)))
         for start in range(0, SHIFT, 4)
@@ -82,7 +80,7 @@ def log_rising(x: jax.Array, n: jax.Array) -> jax.Array:
 
 
 def _stirling(z: jax.Array) -> jax.Array:
-    """What Stirling's formula for log-gamma lacks, for z >= 8."""
+    """Remainder of Stirling's formula for log-gamma, for z >= 8."""
     square = 1 / (z * z)
     series = 1 / 1188 - square * (691 / 360_360 - square / 156)
     series = 1 / 1260 - square * (1 / 1680 - square * series)
@@ -90,14 +88,14 @@ def _stirling(z: jax.Array) -> jax.Array:
 
 
 def log_binomial(n: jax.Array, k: jax.Array) -> jax.Array:
-    """Logarithm of the binomial coefficient, elementwise; exact for millions too."""
+    """Logarithm of the binomial coefficient, elementwise; accurate for millions too."""
     n, k = jnp.broadcast_arrays(n, k)
     fewer = jnp.minimum(k, n - k)
     return log_rising(n - fewer + 1, fewer) - log_rising(jnp.ones_like(n), fewer)
 
 
 UNROLLED = 4
-"""Up to so many displays the steps are written out, which compiles to faster code."""
+"""Up to this many displays the loop is unrolled, which compiles to faster code."""
 
 
 def exact_log_likelihood(
@@ -113,7 +111,7 @@ def exact_log_likelihood(
         emission: (contexts,) probabilities of a click; that of an attractive item is above 0.
         alpha: (pairs,) first parameter of the Beta of relevance.
         beta: (pairs,) second parameter.
-        clicks: (pairs, contexts) number of clicks; not used where the emission is affine.
+        clicks: (pairs, contexts) number of clicks; not used if the emission is affine.
         order: (pairs, width) displays, coded as in `Bucket`.
     """
     if emission.is_affine:
@@ -129,7 +127,7 @@ def log_unclicked(
 ) -> jax.Array:
     """Log-probability of the unclicked displays given the clicks, attractive = a + M; (pairs,).
 
-    Where the emission is affine, that of all displays, and attractive = a.
+    If the emission is affine, that of all displays, and attractive = a.
     """
     return _count_displays(emission, attractive, beta, order)[0]
 
@@ -150,13 +148,13 @@ def exact_posterior(
 def log_clicked(
     emission: Emission, alpha: jax.Array, beta: jax.Array, clicks: jax.Array
 ) -> jax.Array:
-    r"""Log-probability of the clicks alone: prod A_k^M_k times (a)_M / (a + b)_M; (pairs,)."""
+    r"""Log-probability of the clicks only: prod A_k^M_k times (a)_M / (a + b)_M; (pairs,)."""
     examined = (clicks * jnp.log(emission.attractive)).sum(axis=1)
     return examined + log_attracted(alpha, beta, clicks.sum(axis=1))
 
 
 def log_attracted(alpha: jax.Array, beta: jax.Array, clicks: jax.Array) -> jax.Array:
-    """Log-probability that so many displays (pairs,) attract: log (a)_M / (a + b)_M; (pairs,)."""
+    """Log-probability that M displays (pairs,) attract: log (a)_M / (a + b)_M; (pairs,)."""
     total = clicks.astype(alpha.dtype)
     return log_rising(alpha, total) - log_rising(alpha + beta, total)
 
@@ -164,8 +162,8 @@ def log_attracted(alpha: jax.Array, beta: jax.Array, clicks: jax.Array) -> jax.A
 def tables(emission: Emission) -> tuple[jax.Array, jax.Array | None]:
     """u and v of each display's form u zeta + v (1 - zeta), by the codes of `Bucket.order`.
 
-    (..., contexts) of skips, then where the emission is affine as many of clicks. Otherwise only
-    skips are listed, v is 1 and not given.
+    (..., contexts) of skips, then, if the emission is affine, the same number of clicks. Otherwise
+    only skips are listed, and v, which is 1, is None.
     """
     if not emission.is_affine:
         return emission.attractive_rest, None
@@ -188,7 +186,7 @@ def _count_displays(
     u, v = tables(emission)
     overlooked = jnp.where(shown, u[order.T], 0)
     unattractive = None if v is None else jnp.where(shown, v[order.T], 0)
-    before = (jnp.cumsum(shown, axis=0) - shown).astype(dtype)  # j, whatever gaps there are
+    before = (jnp.cumsum(shown, axis=0) - shown).astype(dtype)  # j, gaps skipped
 
     def step(weights: jax.Array, display: tuple) -> tuple[jax.Array, jax.Array]:
         counted, u, v, shown = display
@@ -214,7 +212,7 @@ def _count_displays(
 
 
 MANY_CONTEXTS = 32
-"""More are looked up by index, and pairs are laid out by the contexts that they were shown in."""
+"""With more, values are looked up by index, and pairs are laid out by slots."""
 
 
 def expanded_log_unclicked(
@@ -222,7 +220,7 @@ def expanded_log_unclicked(
 ) -> jax.Array:
     """Log-probability of each pair's unclicked displays given its clicks, under each emission.
 
-    Where the emission is affine, that of all displays, and attractive = a.
+    If the emission is affine, that of all displays, and attractive = a.
 
     Args:
         emission: (samples, contexts) probabilities of a click.
@@ -325,9 +323,8 @@ def _mixtures(
 def _looked_up(values: jax.Array, order: jax.Array) -> jax.Array:
     """Values (samples, codes) at each display: (width, samples, pairs).
 
-    A display that is missing counts as one that nobody looks at: its factor is (1 - zeta) + zeta.
-    Looked up by a product with ones and zeros, several times faster than a gather where contexts
-    are few.
+    A missing display counts as one that is never examined: its factor is (1 - zeta) + zeta = 1.
+    With few contexts a product with ones and zeros is several times faster than a gather.
     """
     samples, codes = values.shape
     table = jnp.concatenate([values, jnp.ones((samples, 1), values.dtype)], axis=1)

@@ -1,15 +1,15 @@
 """The likelihood of a batch of pairs, each by the method that suits its number of displays.
 
 A user browsing model of 20 positions has 210 contexts, but most pairs are shown in a few of them.
-Each pair then has *slots*, one for every context in which it was shown. All pairs of an array have
-as many, so that programs compile once; slots that are left over have no displays.
+Each pair then has *slots*, one for each context in which it was shown. All pairs of an array have
+the same number, so that programs compile once; unused slots have no displays.
 
 Pairs of a batch are laid out in buckets of a fixed width, so that a program compiles once. Those
 with up to `SWITCH_OVER` unclicked displays are summed in closed form, whose cost grows with the
 square of the width; the others are integrated by quadrature, whose cost does not depend on it.
 
-Where unattractive items are clicked as well (an affine emission), clicks take part in the sum, and
-displays count in place of unclicked ones.
+If unattractive items are clicked too (an affine emission), the sum includes clicks, and widths
+count all displays instead of unclicked ones.
 """
 
 import operator
@@ -34,7 +34,7 @@ class Slots(NamedTuple):
     """Counts by slots; (pairs, slots) each.
 
     Attributes:
-        context: of each slot, int32; 0 where the slot is left over.
+        context: of each slot, int32; 0 if the slot is unused.
         clicks: number of clicks there.
         unclicked: number of displays without a click.
     """
@@ -59,16 +59,16 @@ def slots_needed(counts: ClickCounts) -> np.ndarray:
 
 
 def rounded_slots(needed: int, contexts: int) -> int:
-    """A size of arrays, of few that there are: 4, 6, 8, 12, 16, 24, 32 ..., at most contexts."""
+    """The array size for so many slots: 4, 6, 8, 12, 16, 24, 32 ..., at most `contexts`."""
     size = LEAST_SLOTS
     while size < needed:
-        power = 1 << (size.bit_length() - 1)  # the largest of at most this size
+        power = 1 << (size.bit_length() - 1)  # the largest power of 2 up to this size
         size = 2 * power if size > power else 3 * power // 2
     return min(size, contexts)
 
 
 def few_sizes(needed: int, contexts: int) -> int:
-    """A size of arrays, of very few: for programs that take long to compile."""
+    """The same with fewer sizes, for programs that take long to compile."""
     return next((size for size in FEW_SIZES if needed <= size < contexts), contexts)
 
 
@@ -78,7 +78,7 @@ def slots_of(counts: ClickCounts, pairs: np.ndarray, size: int | None = None) ->
     Args:
         counts: displays and clicks.
         pairs: numbers of the pairs.
-        size: slots of each pair; by default as many as any pair of the counts needs, rounded up, so
+        size: slots per pair; default the most that any pair of the counts needs, rounded up, so
             that all parts of the counts have the same shape.
     """
     contexts = len(counts.contexts)
@@ -111,7 +111,7 @@ def slots_of(counts: ClickCounts, pairs: np.ndarray, size: int | None = None) ->
 Array: TypeAlias = jax.Array | np.ndarray
 
 WIDTHS = (1, 2, 3, 4, 6, 8, 12, 16)
-"""Displays in the sum that a pair of each bucket may have; those with more are in a last one."""
+"""Most displays in the sum of a pair of each bucket; pairs with more are in a last bucket."""
 
 SWITCH_OVER = WIDTHS[-1]
 BUCKETS = len(WIDTHS) + 1
@@ -120,16 +120,15 @@ BUCKETS = len(WIDTHS) + 1
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Bucket:
-    """Counts of pairs that are treated alike.
+    """Counts of pairs that are computed by the same method.
 
     Attributes:
         clicks: (pairs, contexts) number of clicks, or (pairs, slots).
-        unclicked: likewise, number of displays without a click.
-        order: (pairs, width) context of each display without a click, -1 where there is none; None
-            for pairs with too many of them. For an affine emission, of every display, to which
-            the number of contexts is added for a click.
-        slots: (pairs, slots) context of each slot (see `compact.py`); None where counts are of all
-            contexts.
+        unclicked: number of displays without a click, of the same shape.
+        order: (pairs, width) context of each display without a click, -1 for padding; None for
+            pairs with too many of them. For an affine emission, of every display, plus the number
+            of contexts if it was clicked.
+        slots: (pairs, slots) context of each slot; None where counts cover all contexts.
     """
 
     clicks: jax.Array
@@ -138,7 +137,7 @@ class Bucket:
     slots: jax.Array | None = None
 
     def at(self, emission: Emission) -> Emission:
-        """An emission (..., contexts) as the counts are laid out: as it is, or by slots."""
+        """An emission (..., contexts) in the layout of the counts: unchanged, or by slots."""
         return emission if self.slots is None else emission.at(self.slots)
 
     def over_contexts(self, values: jax.Array) -> jax.Array:
@@ -155,7 +154,7 @@ class PairBatch:
 
     Attributes:
         buckets: pairs of the batch, in its order.
-        weight: (pairs,) how often each pair counts; 0 fills up a bucket.
+        weight: (pairs,) weight of each pair; 0 for padding.
     """
 
     buckets: tuple[Bucket, ...]
@@ -168,13 +167,13 @@ class PairBatch:
 
     @property
     def clicks(self) -> jax.Array:
-        """(pairs, contexts) clicks of all pairs, where counts are of all contexts."""
+        """(pairs, contexts) clicks of all pairs, if counts cover all contexts."""
         assert not self.has_slots
         return jnp.concatenate([bucket.clicks for bucket in self.buckets])
 
     @property
     def unclicked(self) -> jax.Array:
-        """(pairs, contexts) displays without a click of all pairs, likewise."""
+        """(pairs, contexts) displays without a click of all pairs, if counts cover all contexts."""
         assert not self.has_slots
         return jnp.concatenate([bucket.unclicked for bucket in self.buckets])
 
@@ -189,7 +188,7 @@ class PairBatch:
         return jnp.split(jnp.asarray(values), ends)
 
     def clicks_by_context(self, contexts: int) -> jax.Array:
-        """(contexts,) clicks of all pairs, weights counted."""
+        """(contexts,) weighted clicks of all pairs."""
         if not self.has_slots:
             return self.weight @ self.clicks
         total = jnp.zeros(contexts, jnp.float64)
@@ -199,7 +198,7 @@ class PairBatch:
 
 
 def bucket_of(displays: np.ndarray) -> np.ndarray:
-    """Number of the bucket of pairs with so many displays in the sum; any shape."""
+    """Index of the bucket of pairs with this number of displays in the sum; any shape."""
     return np.searchsorted(WIDTHS, displays)
 
 
@@ -211,13 +210,13 @@ def pair_log_likelihoods(
     .. math:: \log \mathcal{J}\!\!\mathcal{J}_{qd}(\theta^{(i)}) = \log E_{\zeta_{qd}}
               \Big[\prod_k (\theta_k^{(i)} \zeta)^{M_k} (1 - \theta_k^{(i)} \zeta)^{W_k}\Big]
 
-    (paper, section 5.2), without binomial coefficients. Weights are left to the caller.
+    (paper, section 5.2), without binomial coefficients and weights.
 
     Args:
         emission: (samples, contexts) probabilities of a click, in float64.
         alpha: (pairs,) first parameter of the Beta of relevance.
         beta: (pairs,) second parameter.
-        batch: counts of the pairs, laid out for an affine emission if it is one.
+        batch: counts of the pairs, laid out for an affine emission if this one is.
 
     Returns:
         (samples, pairs).
@@ -235,7 +234,7 @@ def pair_log_likelihoods(
 def log_likelihoods(
     emission: Emission, alpha: jax.Array, beta: jax.Array, batch: PairBatch
 ) -> jax.Array:
-    """Log-likelihood of the whole batch under each emission, weights counted: (samples,)."""
+    """Weighted log-likelihood of the whole batch under each emission: (samples,)."""
     parts = _by_bucket(emission, alpha, beta, batch)
     weights = batch.by_pair(batch.weight)
     each = [part @ weight for part, weight in zip(parts, weights, strict=True)]
@@ -253,13 +252,11 @@ def _by_bucket(
 ) -> list[jax.Array]:
     """Log-probability of the displays in the sum: (samples, pairs) per bucket.
 
-    That is of unclicked displays given the clicks; of all where the emission is affine.
+    These are the unclicked displays, given the clicks; all displays if the emission is affine.
 
-    Barriers keep the compiler from fusing buckets with each other, which takes it several times as
-    long and makes nothing faster.
+    Barriers keep the compiler from fusing buckets with each other, which multiplies the compile
+    time and makes nothing faster.
     """
-    # going through the polynomials again is faster than keeping them for the derivative
-    closed_form = expanded_log_unclicked
     parts, start = [], 0
     for bucket in batch.buckets:
         own = slice(start, start := start + len(bucket.clicks))
@@ -268,7 +265,7 @@ def _by_bucket(
             attractive = attractive + bucket.clicks.sum(axis=1)  # a + M
         attractive, b = jax.lax.optimization_barrier((attractive, beta[own]))
         if bucket.order is not None:
-            parts.append(closed_form(emission, attractive, b, bucket.order))
+            parts.append(expanded_log_unclicked(emission, attractive, b, bucket.order))
             continue
         quadrature = partial(
             quadrature_log_likelihood,
@@ -277,7 +274,7 @@ def _by_bucket(
             clicks=bucket.clicks if emission.is_affine else jnp.zeros_like(bucket.clicks),
             unclicked=bucket.unclicked,
         )
-        # one emission after the other: heads are few, their nodes many
+        # one emission at a time: these pairs are few, their nodes many
         parts.append(jax.lax.map(lambda one, b=bucket, q=quadrature: q(b.at(one)), emission))
     return parts
 
@@ -309,7 +306,7 @@ def known_log_likelihoods(
 def _known(
     emission: Emission, zeta: jax.Array, other: jax.Array, clicks: jax.Array, unclicked: jax.Array
 ) -> jax.Array:
-    """The same of counts (pairs, contexts or slots)."""
+    """The same for counts (pairs, contexts or slots)."""
     if emission.is_affine:
         a, a_rest, b, b_rest = emission
         z, o = zeta[:, None], other[:, None]

@@ -10,21 +10,21 @@ is integrated over u = logit(zeta), where with p = a + M and r_k = 1 - theta_k
 .. math:: \log f(u) = p \log\zeta + b \log(1 - \zeta)
           + \sum_k W_k \log\big((1 - \zeta) + r_k \zeta\big).
 
-f has one peak. Its tails exp(p u) and exp(-b u) are long where p or b is small, and plain. Nodes
-are u = c + s sinh(t) at equal steps of t: as dense as the peak needs, ever further apart in the
-tails. There the trapezoidal rule converges exponentially, as it does for analytic functions that
-fall off at both ends.
+f has one peak. Its tails exp(p u) and exp(-b u) are smooth, and long where p or b is small. Nodes
+are u = c + s sinh(t) at equal steps of t: as dense as the peak needs, further and further apart in
+the tails. In t the trapezoidal rule converges exponentially, as for all analytic functions that
+decay at both ends.
 
-Where unattractive items are clicked as well, clicks are not folded into p: clicks and skips alike
-are forms u zeta + v (1 - zeta), n_i of each, with (u, v) = (A, B) and (1 - A, 1 - B),
+If unattractive items are clicked too, clicks are not part of p: clicks and skips are both forms
+u zeta + v (1 - zeta), n_i of each, with (u, v) = (A, B) and (1 - A, 1 - B),
 
 .. math:: \log f(u) = a \log\zeta + b \log(1 - \zeta)
           + \sum_i n_i \log\big(u_i \zeta + v_i (1 - \zeta)\big).
 
 Each logarithm is concave in zeta, so that f still has one peak.
 
-Nodes are held fixed in differentiation: the derivative of the rule is the rule of the derivative,
-which converges as well. Inside, pairs come last, which is faster.
+Nodes are constants in differentiation: the derivative of the rule is the rule of the derivative,
+which converges too. Internally pairs are the last axis, which is faster.
 """
 
 from functools import partial, reduce
@@ -40,7 +40,7 @@ NODES = 96
 CENTRE_BISECTIONS = 24  # of at most 20 logits; a peak is wider than 1e-4
 REACH_BISECTIONS = 7
 FURTHEST = 24.0  # in t; tails of p = 1e-8 end before
-NEGLIGIBLE = 32.0  # so far below its peak, in logarithms, the integrand ends
+NEGLIGIBLE = 32.0  # the integrand is cut off this far below its peak, in logarithms
 
 
 def quadrature_log_likelihood(
@@ -57,12 +57,12 @@ def quadrature_log_likelihood(
 
     Args:
         emission: (contexts,) probabilities of a click, that of an attractive item above 0; or
-            (pairs, slots), where counts are by slots.
+            (pairs, slots), if counts are by slots.
         alpha: (pairs,) first parameter of the Beta of relevance.
         beta: (pairs,) second parameter.
         clicks: (pairs, contexts) number of clicks.
         unclicked: (pairs, contexts) number of displays without a click.
-        nodes: points of the rule.
+        nodes: number of nodes.
     """
     dtype = emission.attractive_rest.dtype
     alpha, beta = alpha.astype(dtype), beta.astype(dtype)
@@ -72,9 +72,9 @@ def quadrature_log_likelihood(
 
 
 def log_examined(emission: Emission, clicks: jax.Array) -> jax.Array:
-    """Logarithm of what stands before the integral, prod A_k^M_k where B is 0: (pairs,).
+    """Logarithm of the factor of the integral, prod A_k^M_k where B is 0: (pairs,).
 
-    Where the emission is affine, clicks are part of the integrand, and it is 0.
+    If the emission is affine, clicks are part of the integrand, and it is 0.
     """
     if emission.is_affine:
         return jnp.zeros(len(clicks), emission.attractive.dtype)
@@ -82,19 +82,14 @@ def log_examined(emission: Emission, clicks: jax.Array) -> jax.Array:
 
 
 def quadrature_moments(
-    emission: Emission,
-    alpha: jax.Array,
-    beta: jax.Array,
-    clicks: jax.Array,
-    unclicked: jax.Array,
-    nodes: int = NODES,
+    emission: Emission, alpha: jax.Array, beta: jax.Array, clicks: jax.Array, unclicked: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """Mean and variance of relevance given the clicks: (pairs,) each."""
     dtype = emission.attractive_rest.dtype
     alpha, beta = alpha.astype(dtype), beta.astype(dtype)
-    at = posterior_nodes(emission, alpha, beta, clicks, unclicked, nodes)
+    at = posterior_nodes(emission, alpha, beta, clicks, unclicked, NODES)
     mean, mean_other = (at.weights * at.zeta).sum(axis=0), (at.weights * at.other).sum(axis=0)
-    # deviations of the smaller one, whose digits are not spent on a leading 0.999...
+    # deviations of the smaller one, which has more significant digits
     deviation = jnp.where(mean < mean_other, at.zeta - mean, at.other - mean_other)
     return mean, (at.weights * deviation**2).sum(axis=0)
 
@@ -103,7 +98,7 @@ class PosteriorNodes(NamedTuple):
     """Values of relevance and their probabilities given the clicks: (nodes, pairs) each.
 
     Attributes:
-        log_likelihood: (pairs,) of the clicks, but for `log_examined`.
+        log_likelihood: (pairs,) of the clicks, without `log_examined`.
         weights: probabilities.
         zeta: relevance.
         other: 1 - zeta.
@@ -125,7 +120,7 @@ def posterior_nodes(
     beta: jax.Array,
     clicks: jax.Array,
     unclicked: jax.Array,
-    nodes: int = NODES,
+    nodes: int,
 ) -> PosteriorNodes:
     """A discrete distribution whose expectations are those of relevance given the clicks."""
     at, log_terms = _terms(_integrand(emission, alpha, beta, clicks, unclicked), nodes)
@@ -135,13 +130,13 @@ def posterior_nodes(
 
 
 class _Integrand(NamedTuple):
-    """What f is made of: forms u zeta + v (1 - zeta), (forms, pairs), p and b (pairs,).
+    """The parts of f: forms u zeta + v (1 - zeta), (forms, pairs), and p and b (pairs,).
 
     Attributes:
-        u: r_k of the skips; where the emission is affine, A_k of the clicks after them.
-        v: None where all are 1.
-        displays: how many are of the form.
-        p: a + M, or a where the emission is affine.
+        u: r_k of the skips; if the emission is affine, followed by A_k of the clicks.
+        v: None if all are 1.
+        displays: number of displays of each form.
+        p: a + M, or a if the emission is affine.
         beta: b.
     """
 
@@ -155,7 +150,7 @@ class _Integrand(NamedTuple):
 def _integrand(
     emission: Emission, alpha: jax.Array, beta: jax.Array, clicks: jax.Array, unclicked: jax.Array
 ) -> _Integrand:
-    """The integrand of each pair; a context without a display is one nobody looks at, u = v = 1."""
+    """The integrand of each pair; a context without displays has the constant form u = v = 1."""
     dtype = emission.attractive_rest.dtype
     if not emission.is_affine:
         return _Integrand(
@@ -186,7 +181,7 @@ class _Relevance(NamedTuple):
 
 
 def _relevance(u: jax.Array) -> _Relevance:
-    """Relevance at logit u, each part exact in relative terms."""
+    """Relevance at logit u, each part accurate in relative terms."""
     odds = jnp.exp(-jnp.abs(u))  # at most 1
     log_sum = jnp.log1p(odds)
     return _Relevance(
@@ -212,9 +207,9 @@ def _log_integral_jvp(
     .. math:: \partial_p = E[\log\zeta], \quad \partial_b = E[\log(1 - \zeta)], \quad
               \partial_{u_i} = n_i E\Big[\frac{\zeta}{u_i \zeta + v_i (1 - \zeta)}\Big]
 
-    Written out so that forms are gone through one after the other, which needs no
+    Written by hand so that forms are processed one at a time, without an array
     (forms, nodes, pairs), and because weight and quotient of the last can under- and overflow:
-    both are taken relative to the smallest form.
+    both are computed relative to the smallest form.
     """
     (f,), (d,) = primals, tangents
     at, log_terms = _terms(f, nodes)
@@ -262,10 +257,10 @@ def _terms(f: _Integrand, nodes: int) -> tuple[_Relevance, jax.Array]:
 
 
 def _rule(f: _Integrand, nodes: int) -> tuple[jax.Array, jax.Array]:
-    """Nodes u = c + s sinh(t) and weights s cosh(t) h, h the step in t, where f counts.
+    """Nodes u = c + s sinh(t) and weights s cosh(t) h, h the step in t, where f matters.
 
-    The derivative in u or v has 1 / (u zeta + v (1 - zeta)) as a factor, with which it may reach
-    much further than f. So the end is looked for with the largest of these factors.
+    The derivative in u or v has a factor 1 / (u zeta + v (1 - zeta)), with which it may extend much
+    further than f. So the cut-off is computed with the largest of these factors.
     """
     centre, width = _peak(f) if f.v is None else _affine_peak(f)
     floor = _log_f(f, _relevance(centre[None])) - NEGLIGIBLE  # (1, pairs)
@@ -289,41 +284,41 @@ def _rule(f: _Integrand, nodes: int) -> tuple[jax.Array, jax.Array]:
 def _peak(f: _Integrand) -> tuple[jax.Array, jax.Array]:
     """Mode and width of f in u, with p and b raised to at least 1: (pairs,) each.
 
-    Raised, they put the centre where a long tail bends. The mode is the zero of the slope
+    Raising them puts the centre where a long tail bends. The mode is the zero of the slope
 
         p (1 - zeta) - zeta (b + sum_k W_k theta_k (1 - zeta) / (1 - theta_k zeta));
 
-    slope / (1 - zeta) falls throughout, so it is found by bisection.
+    slope / (1 - zeta) decreases monotonically, so the zero is found by bisection.
     """
     p, beta = jnp.maximum(f.p, 1), jnp.maximum(f.beta, 1)
-    looked_at = f.displays * (1 - f.u)
+    examined = f.displays * (1 - f.u)
 
     def halve(_: int, ends: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         low, high = ends
         middle = (low + high) / 2
         at = _relevance(middle)
-        pull = beta + (looked_at * at.other / _form(f.u, None, at)).sum(axis=0)
+        pull = beta + (examined * at.other / _form(f.u, None, at)).sum(axis=0)
         rising = p * at.other > at.zeta * pull
         return jnp.where(rising, middle, low), jnp.where(rising, high, middle)
 
     # the sum is at least 0 and at most sum_k W_k theta_k
-    ends = (jnp.log(p / (beta + looked_at.sum(axis=0))), jnp.log(p / beta))
+    ends = (jnp.log(p / (beta + examined.sum(axis=0))), jnp.log(p / beta))
     low, high = jax.lax.fori_loop(0, CENTRE_BISECTIONS, halve, ends)
     centre = (low + high) / 2
     at = _relevance(centre)
-    bend = looked_at * (at.other**2 - f.u * at.zeta**2) / _form(f.u, None, at) ** 2
+    bend = examined * (at.other**2 - f.u * at.zeta**2) / _form(f.u, None, at) ** 2
     curvature = at.zeta * at.other * (p + beta + bend.sum(axis=0))
     return centre, 1 / jnp.sqrt(curvature)
 
 
 def _affine_peak(f: _Integrand) -> tuple[jax.Array, jax.Array]:
-    """The same where unattractive items are clicked, too. The slope is
+    """The same if unattractive items are clicked too. The slope is
 
         p (1 - zeta) - b zeta + zeta (1 - zeta) sum_i n_i (u_i - v_i) / (u_i zeta + v_i (1 - zeta)),
 
     whose last term lies between -N zeta and N (1 - zeta), N the number of displays; divided by
-    zeta (1 - zeta) the slope falls throughout. At its zero minus its derivative is a sum of
-    squares.
+    zeta (1 - zeta) the slope decreases monotonically. At its zero, minus its derivative is a sum
+    of squares.
     """
     assert f.v is not None
     p, beta = jnp.maximum(f.p, 1), jnp.maximum(f.beta, 1)
@@ -369,13 +364,13 @@ def _form(u: jax.Array, v: jax.Array | None, at: _Relevance) -> jax.Array:
 
 
 def _kinds(f: _Integrand) -> list[slice]:
-    """The forms of skips, and where they are listed those of clicks."""
+    """The forms of skips, and those of clicks if they are listed."""
     half = len(f.u) // 2
     return [slice(None)] if f.v is None else [slice(half), slice(half, None)]
 
 
 def _lowest(f: _Integrand, kind: slice, at: _Relevance) -> jax.Array:
-    """At most the smallest form of a kind: (any, pairs). Kinds apart, it is hardly less."""
+    """A lower bound of the forms of one kind: (any, pairs); tight, as kinds are separate."""
     return _form(f.u[kind].min(axis=0), None if f.v is None else f.v[kind].min(axis=0), at)
 
 

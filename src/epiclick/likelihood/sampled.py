@@ -1,25 +1,22 @@
-r"""The likelihood by Monte Carlo over relevance, as the paper has it (its section 5.2).
+r"""The likelihood by Monte Carlo over relevance, as in the paper (section 5.2).
 
 .. math:: \tilde{\mathcal J}(\theta) = \frac{1}{S} \sum_{j=1}^{S} \prod_k
           (\theta_k \zeta^{(j)})^{M_k} (1 - \theta_k \zeta^{(j)})^{W_k}, \qquad
           \zeta^{(j)} \sim Beta(\alpha, \beta)
 
-Samples come as logarithms: those of a Beta with parameters of 1e-3 are not representable otherwise.
+Samples are logarithms, since samples of a Beta with parameters of 1e-3 underflow.
 """
 
 import jax
 import jax.numpy as jnp
+from jax import Array
 
 from epiclick.click_models.click_model import Emission
 
 
 def sampled_log_likelihood(
-    emission: Emission,
-    log_zeta: jax.Array,
-    log_other: jax.Array,
-    clicks: jax.Array,
-    unclicked: jax.Array,
-) -> jax.Array:
+    emission: Emission, log_zeta: Array, log_other: Array, clicks: Array, unclicked: Array
+) -> Array:
     """Logarithm of the mean over samples of each pair's likelihood: (pairs,).
 
     Args:
@@ -34,12 +31,8 @@ def sampled_log_likelihood(
 
 
 def log_likelihood_of_samples(
-    emission: Emission,
-    log_zeta: jax.Array,
-    log_other: jax.Array,
-    clicks: jax.Array,
-    unclicked: jax.Array,
-) -> jax.Array:
+    emission: Emission, log_zeta: Array, log_other: Array, clicks: Array, unclicked: Array
+) -> Array:
     """Logarithm of the likelihood at each sample, the paper's J: (pairs, samples)."""
     if emission.is_affine:
         return _affine(emission, log_zeta, log_other, clicks, unclicked)
@@ -54,23 +47,19 @@ def log_likelihood_of_samples(
 
 
 def _affine(
-    emission: Emission,
-    log_zeta: jax.Array,
-    log_other: jax.Array,
-    clicks: jax.Array,
-    unclicked: jax.Array,
-) -> jax.Array:
-    """The same where unattractive items are clicked, too: clicks are forms as skips are."""
+    emission: Emission, log_zeta: Array, log_other: Array, clicks: Array, unclicked: Array
+) -> Array:
+    """The same if unattractive items are clicked too: clicks and skips are both affine in zeta."""
     a, a_rest, b, b_rest = (part[:, None] if part.ndim == 2 else part for part in emission)
     zeta, other = jnp.exp(log_zeta)[:, :, None], jnp.exp(log_other)[:, :, None]
     clicked = _log_product(a * zeta + b * other, clicks)
     return clicked + _log_product(a_rest * zeta + b_rest * other, unclicked)
 
 
-def _log_product(probability: jax.Array, count: jax.Array) -> jax.Array:
+def _log_product(probability: Array, count: Array) -> Array:
     """Sum over contexts of count times log-probability: (pairs, samples).
 
-    Without displays there is nothing to say, even where a probability rounds to 0.
+    Contexts without displays contribute 0, even where a probability rounds to 0.
     """
     smallest = jnp.finfo(probability.dtype).tiny
     log = jnp.where(count[:, None, :] > 0, jnp.log(jnp.maximum(probability, smallest)), 0)

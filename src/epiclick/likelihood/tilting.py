@@ -1,23 +1,23 @@
 r"""Likelihood and relevance of pairs under many parameters at once, from the nodes of one.
 
-The nodes of the quadrature at some parameters, with their probabilities p_n given the clicks, serve
-for other parameters near by as well: with r_k = 1 - theta_k, and a dash for what is other,
+The nodes of the quadrature at some parameters, with their probabilities p_n given the clicks, also
+serve for other parameters nearby: with r_k = 1 - theta_k, and primes for the other parameters,
 
 .. math:: \frac{L'}{L} = \frac{B(a, b)}{B(a', b')}
           \prod_k \Big(\frac{\theta'_k}{\theta_k}\Big)^{M_k} \sum_n p_n t_n, \qquad
           t_n = \zeta_n^{a' - a} (1 - \zeta_n)^{b' - b}
           \prod_k \Big(1 + (r'_k - r_k) \frac{\zeta_n}{1 - \theta_k \zeta_n}\Big)^{W_k},
 
-and relevance given the clicks has the probabilities p_n t_n, rescaled. No node is looked for anew,
-and all is of the size of a change, so that float32 does: a tenth of the time of the quadrature.
+and relevance given the clicks has the probabilities p_n t_n, normalised. Nodes are reused, and only
+changes are computed, for which float32 suffices: a tenth of the time of the quadrature.
 
-Where unattractive items are clicked as well, clicks and skips are both forms y = u zeta +
-v (1 - zeta), and each has the factor 1 + ((u' - u) zeta + (v' - v) (1 - zeta)) / y.
+If unattractive items are clicked too, clicks and skips are both forms y = u zeta + v (1 - zeta),
+and each has the factor 1 + ((u' - u) zeta + (v' - v) (1 - zeta)) / y.
 
-Parameters that are far off move relevance away from the nodes, or between two of them. Then few
-nodes have all the probability, or those at the ends have some, and the quadrature is needed. That
-check is not perfect: where theta moved by 0.9 logits (standard deviation) and pairs had 1,000
-displays, variances that it let pass were off by up to 9 %; by 3 % at 0.6 logits.
+Parameters that are far away move relevance off the nodes, or between two of them. Then few nodes
+have all the probability, or those at the ends have some, and the quadrature is repeated. This check
+is not perfect: where theta moved by 0.9 logits (standard deviation) and pairs had 1,000 displays,
+variances that passed it were off by up to 9 %; by 3 % at 0.6 logits.
 """
 
 from collections.abc import Callable
@@ -31,19 +31,19 @@ from epiclick.click_models.click_model import Emission
 from epiclick.likelihood.quadrature import log_beta, posterior_nodes
 
 NODES = 24
-ANEW = 32  # nodes of the quadrature, which is then right to 1e-7 or better
+NODES_AGAIN = 32  # of a repeated quadrature, which is then accurate to 1e-7 or better
 
-MOST_RATIO = 1e30  # times 0 it is 0; nodes so near 1 weigh nothing, or were not unclicked
-LEAST = -1 + 1e-7  # which rounding may pass
+MOST_RATIO = 1e30  # finite, so that 0 times it is 0; nodes this close to 1 have no weight
+LEAST = -1 + 1e-7  # rounding may go below
 
 FEWEST_NODES = 4.0
-"""Nodes, counted by the inverse sum of their squared probabilities, that a narrow peak needs."""
+"""Effective number of nodes (inverse sum of squared probabilities) that a narrow peak needs."""
 
 MOST_AT_ENDS = 1e-5
 """Probability of the first and the last node together."""
 
 BLOCK = 512
-"""Pairs that are given to the quadrature at once."""
+"""Entries per call of the quadrature."""
 
 
 class Tilted(NamedTuple):
@@ -51,8 +51,8 @@ class Tilted(NamedTuple):
 
     Attributes:
         log_sum: logarithm of the sum of p_n t_n.
-        mean: of relevance given the clicks.
-        variance: likewise.
+        mean: posterior mean of relevance.
+        variance: its posterior variance.
     """
 
     log_sum: np.ndarray
@@ -71,20 +71,20 @@ def tilted(
     other_beta: np.ndarray,
     slots: np.ndarray | None = None,
 ) -> Tilted:
-    """What some parameters say of pairs, by way of the nodes at others where these serve.
+    """Pairs under other parameters, from the nodes at the given ones where these suffice.
 
-    To be called within `jax.enable_x64(True)`.
+    Must be called within `jax.enable_x64(True)`.
 
     Args:
-        emission: (contexts,) where the nodes are found.
+        emission: (contexts,) for which the nodes are computed.
         alpha: (pairs,) first parameter of the Beta of relevance there.
         beta: (pairs,) second parameter.
         clicks: (pairs, contexts), or (pairs, slots).
-        unclicked: likewise.
+        unclicked: as clicks.
         other: (draws, contexts) of the other parameters.
         other_alpha: (draws, pairs).
         other_beta: (draws, pairs).
-        slots: (pairs, slots) contexts of the counts, where they are not of all contexts.
+        slots: (pairs, slots) contexts of the counts; None where counts cover all contexts.
     """
     counts = (clicks, unclicked)
     others = (other, other_alpha, other_beta)
@@ -94,7 +94,7 @@ def tilted(
     if not len(draw):
         return result
     size = len(draw)
-    # pairs once more at their own parameters, as the sum is relative to these
+    # these pairs at the given parameters too, as the sum is relative to them
     again = np.unique(pair)
     both = np.concatenate([pair, again])
 
@@ -119,20 +119,20 @@ def tilted(
 
 
 def _with_parts(make: Callable[..., Any], *emissions: Emission) -> Emission:
-    """An emission of what is made of each part of some emissions."""
+    """The emission made by applying a function to each part of some emissions."""
     parts = zip(*emissions, strict=True)
     return Emission(*(None if own[0] is None else make(*own) for own in parts))
 
 
 class _Changes(NamedTuple):
-    """How the forms of contexts change, (..., contexts); None where nothing does."""
+    """u and v of a form for each context, or their changes: (..., contexts); v of None is 1."""
 
     u: jax.Array
     v: jax.Array | None
 
 
 def _forms(emission: Emission) -> list[_Changes]:
-    """u and v of skips, and of clicks where the emission is affine."""
+    """u and v of skips, and of clicks if the emission is affine."""
     skips = _Changes(emission.attractive_rest, emission.unattractive_rest)
     if not emission.is_affine:
         return [skips]
@@ -151,7 +151,7 @@ def _tilted(
     other_beta: jax.Array,
     slots: jax.Array | None,
 ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-    """The parts of `Tilted`, and which of them to trust; (draws, pairs) each."""
+    """The parts of `Tilted`, and which of them are accurate; (draws, pairs) each."""
     local = emission if slots is None else emission.at(slots)
     at = posterior_nodes(local, alpha, beta, clicks, unclicked, NODES)
 
@@ -211,7 +211,7 @@ def _by_quadrature(entries: tuple[Any, ...]) -> np.ndarray:
     size = len(entries[1])
     found = np.empty((3, size))
     for start in range(0, size, BLOCK):
-        # the last block is filled up, so that programs compile once
+        # the last block is padded, so that the program compiles once
         index = np.minimum(np.arange(start, start + BLOCK), size - 1)
         some = jax.tree.map(lambda values, index=index: values[index], entries)
         part = np.stack([np.asarray(each) for each in _integrals(*some)])
@@ -223,7 +223,7 @@ def _by_quadrature(entries: tuple[Any, ...]) -> np.ndarray:
 def _integrals(
     emission: Emission, alpha: jax.Array, beta: jax.Array, clicks: jax.Array, unclicked: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    at = posterior_nodes(emission, alpha, beta, clicks, unclicked, ANEW)
+    at = posterior_nodes(emission, alpha, beta, clicks, unclicked, NODES_AGAIN)
     mean = (at.weights * at.zeta).sum(axis=0)
     variance = (at.weights * (at.zeta - mean) ** 2).sum(axis=0)
     return at.log_likelihood + log_beta(alpha, beta), mean, variance

@@ -1,1 +1,1 @@
-"""What is known after the clicks: which answers the data can give, and how surely."""
+"""Posteriors given the clicks: of the click model's parameters and of each item's relevance."""

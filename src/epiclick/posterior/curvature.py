@@ -1,18 +1,18 @@
 r"""Second derivatives of the log-likelihood of pairs, relevance integrated out.
 
-The likelihood of a pair is an integral over its relevance zeta. Were zeta known, its logarithm
-would be g(x, zeta), of plain derivatives in the logits of the emission and in the raw outputs of
+The likelihood of a pair is an integral over its relevance zeta. If zeta were known, its logarithm
+would be g(x, zeta), with simple derivatives in the logits of the emission and in the raw outputs of
 the network. The derivatives of the integral are moments of these given the clicks (Louis' identity)
 
 .. math:: \nabla \log \int e^g = E[\nabla g], \qquad
           \nabla^2 \log \int e^g = E[\nabla^2 g] + \operatorname{Cov}[\nabla g],
 
-taken over the nodes of the quadrature. With x_k = logit(A_k), and where unattractive items are
-clicked as well y_k = logit(B_k), P_k = A_k zeta + B_k (1 - zeta),
+computed over the nodes of the quadrature. With x_k = logit(A_k), y_k = logit(B_k) if unattractive
+items are clicked too, and P_k = A_k zeta + B_k (1 - zeta),
 
 .. math:: g = M_k \log P_k + W_k \log(1 - P_k) + a \log\zeta + b \log(1 - \zeta) - \log B(a, b).
 
-Hessians over contexts are summed over pairs at once: each pair's own would take the memory.
+Hessians over contexts are summed over pairs directly, to save the memory of one per pair.
 """
 
 import math
@@ -28,17 +28,17 @@ from epiclick.likelihood.quadrature import PosteriorNodes, log_examined, posteri
 from epiclick.relevance.heads import betas_of, probability
 
 NODES = 48
-"""Of the quadrature, right to 1e-9 a pair."""
+"""Of the quadrature, accurate to 1e-9 per pair."""
 
 BLOCK = 64
-"""Pairs by slots that are worked on at once: what they need stays in the processor's cache."""
+"""Pairs by slots that are processed at once: their arrays fit in the processor's cache."""
 
 
 class PairCurvature(NamedTuple):
     """Derivatives in logits of the emission and in the raw outputs (mean, confidence).
 
-    Logits are x of all contexts, then where the emission is affine y of all contexts. Those of an A
-    of 1 or a B of 0 have no derivative.
+    Logits are x of all contexts, then, if the emission is affine, y of all contexts. Those of an A
+    of 1 or a B of 0 have derivative 0.
 
     Attributes:
         value: (pairs,) log-likelihood.
@@ -71,10 +71,10 @@ def pair_curvature(
         emission: (contexts,) probabilities of a click.
         raw: (pairs, 2) raw outputs of the network.
         clicks: (pairs, contexts), or (pairs, slots).
-        unclicked: likewise.
+        unclicked: as clicks.
         nodes: of the quadrature.
-        slots: (pairs, slots) contexts of the counts, where they are not of all contexts. Pairs are
-            then gone through some at a time, best a multiple of BLOCK.
+        slots: (pairs, slots) contexts of the counts; None where counts cover all contexts. With
+            slots, pairs are processed in blocks; best a multiple of BLOCK.
     """
     if slots is None:
         return _of_block(emission, raw, clicks, unclicked, nodes, None)
@@ -102,7 +102,7 @@ def _of_block(
     nodes: int,
     slots: jax.Array | None,
 ) -> PairCurvature:
-    """The same of pairs that are worked on at once."""
+    """The same for one block of pairs."""
     alpha, beta = betas_of(raw[:, 0], raw[:, 1], jnp, smooth=True)
     local = emission if slots is None else emission.at(slots)
     at = posterior_nodes(local, alpha, beta, clicks, unclicked, nodes)
@@ -151,7 +151,7 @@ class ParameterCurvature(NamedTuple):
 def chained(
     logits: Callable[[jax.Array], jax.Array], parameters: jax.Array, own: PairCurvature
 ) -> ParameterCurvature:
-    r"""The chain rule from logits of the emission to the parameters of which they are functions.
+    r"""The chain rule from logits of the emission to the parameters that they depend on.
 
     .. math:: \nabla_p = J^\top \nabla_x, \qquad
               \nabla_p^2 = J^\top \nabla_x^2 J
@@ -161,7 +161,7 @@ def chained(
         logits: from parameters (parameters,) to logits (logits,), in the order of `PairCurvature`;
             see `emission_logits`.
         parameters: (parameters,) where the derivatives were taken.
-        own: those in logits.
+        own: derivatives in logits.
     """
     jacobian = jax.jacfwd(logits)(parameters)  # (logits, parameters)
     slope = own.by_logit.sum(axis=0)
@@ -174,9 +174,9 @@ def chained(
 
 
 def emission_logits(emission: Emission) -> jax.Array:
-    """x of all contexts, then y where the emission is affine: (logits,).
+    """x of all contexts, then y if the emission is affine: (logits,).
 
-    Where a probability is 0 or 1 the logit is set to 0: it is held, and has no derivative.
+    Where a probability is 0 or 1 it is fixed: its logit is set to 0, with derivative 0.
     """
     parts = [(emission.attractive, emission.attractive_rest)]
     if emission.is_affine:
@@ -194,11 +194,11 @@ class _Known(NamedTuple):
     """Derivatives in logits at known relevance; (logits, nodes, pairs), constants (logits, pairs).
 
     Attributes:
-        slope: first derivatives, but for `constant`.
-        bend: second derivatives in the same logit, but for `constant_bend`.
+        slope: first derivatives, without `constant`.
+        bend: second derivatives in the same logit, without `constant_bend`.
         mixed: (contexts, nodes, pairs) those in x and y of one context; None without y.
-        constant: what does not depend on relevance.
-        constant_bend: likewise.
+        constant: terms of the slope that do not depend on relevance.
+        constant_bend: such terms of the second derivatives.
     """
 
     slope: jax.Array
@@ -211,14 +211,14 @@ class _Known(NamedTuple):
 def _known(
     emission: Emission, at: PosteriorNodes, clicks: jax.Array, unclicked: jax.Array
 ) -> _Known:
-    """Of counts (contexts or slots, pairs)."""
+    """The derivatives for counts (contexts or slots, pairs)."""
     # (contexts, 1) or (slots, pairs)
     t, r, *trust = (
         part[:, None] if part.ndim == 1 else part.T for part in emission if part is not None
     )
     scale, smallest = t * r, jnp.finfo(at.zeta.dtype).tiny
     if not trust:
-        # zeta / (1 - theta zeta), finite where theta is 1 and relevance cannot be told from it
+        # zeta / (1 - theta zeta), finite where theta is 1 and relevance rounds to 1
         seen = at.zeta / jnp.maximum(at.other + r[:, None] * at.zeta, smallest)
         slope = -(unclicked * scale)[:, None] * seen
         bend = slope * ((1 - 2 * t)[:, None] + scale[:, None] * seen)
@@ -242,12 +242,12 @@ def _known(
 
 
 def _columns(slots: jax.Array, kinds: int, contexts: int) -> jax.Array:
-    """(pairs, kinds * slots) number of each slot's logit, of as many kinds of logits."""
+    """(pairs, kinds * slots) index of each slot's logit, for each kind of logits."""
     return jnp.concatenate([slots + kind * contexts for kind in range(kinds)], axis=1)
 
 
 def _by_context(values: jax.Array, slots: jax.Array | None, contexts: int) -> jax.Array:
-    """(pairs, logits, ...) from values by logit, or by those of slots."""
+    """(pairs, logits, ...) from values by logit, or by the logits of slots."""
     if slots is None:
         return values
     pairs, size = slots.shape
@@ -264,7 +264,7 @@ def _outer_sum(away: jax.Array, slots: jax.Array | None, contexts: int) -> jax.A
         return flat @ flat.T
     kinds = len(away) // slots.shape[1]
 
-    # pair by pair: several times as fast as all products at once, whose sums are then scattered
+    # pair by pair: several times as fast as scattering all products at once
     def add(total: jax.Array, pair: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
         own, column = pair
         return total.at[column[:, None], column].add(own @ own.T), None
@@ -308,7 +308,10 @@ def _raw_to_shape(raw: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Derivatives of (alpha, beta) in the raw outputs: (pairs, 2, 2) and (pairs, 2, 2, 2)."""
     mean, other = probability(raw[:, 0], jnp), probability(-raw[:, 0], jnp)
     nu = jnp.logaddexp(0.0, raw[:, 1]) + 1
-    rise, fall = probability(raw[:, 1], jnp), probability(-raw[:, 1], jnp)  # of nu, and of that
+    rise, fall = (
+        probability(raw[:, 1], jnp),
+        probability(-raw[:, 1], jnp),
+    )  # first derivative of nu, and its complement
     slope = mean * other
     bend = slope * (other - mean)
     turn = jnp.stack([slope * nu, mean * rise, -slope * nu, other * rise], axis=1)

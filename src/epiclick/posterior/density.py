@@ -6,8 +6,8 @@ With the body of the network fixed, h its last hidden units and L the last layer
 .. math:: \log p(\theta, L \mid \text{clicks}) = \sum_{qd} \log \mathcal{J}\!\!\mathcal{J}_{qd}
           (\theta, L) + \log p(\theta) + \log p(L) + \text{const}.
 
-A pair's term depends on L by its raw outputs only. So its own second derivatives are few, however
-wide the layer is, and all of the Hessian is put together from them (`curvature.py`).
+A pair's term depends on L only through its raw outputs. So its own second derivatives are few,
+however wide the layer is, and the whole Hessian is assembled from them (`curvature.py`).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
-from typing import NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -36,19 +36,20 @@ from epiclick.relevance.network import Layers, given_to_last
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
+ArrayType = TypeVar("ArrayType", np.ndarray, jax.Array)
 
 CHUNK = 2_048
-"""Pairs at a time, in logs of all sizes, so that programs compile once."""
+"""Pairs at a time, in logs of any size, so that programs compile once."""
 
 NODES_OF_SLOPE = 24
-"""Of the quadrature, where a step on the way to the mode is looked for: half the time."""
+"""Of the quadrature in steps towards the mode, which take half the time with these."""
 
 MOST_CLUSTERS = 20_000
-"""Groups of queries whose scores are kept apart; more queries share groups, which is as valid."""
+"""Groups of queries with separate scores; more queries share groups, which is as valid."""
 
 
 class Curvature(NamedTuple):
-    """Log density with its derivatives, and how they vary between queries.
+    """Log density with its derivatives, and its scores by groups of queries.
 
     Attributes:
         value: log density, up to a constant.
@@ -63,28 +64,28 @@ class Curvature(NamedTuple):
     scores: np.ndarray
 
 
-class Chunk(NamedTuple):
-    """What programs are given of some pairs, always as many; missing ones were never shown.
+class Chunk(NamedTuple, Generic[ArrayType]):
+    """Some pairs, padded to CHUNK by pairs that were never shown.
 
     Attributes:
-        pairs: (CHUNK,) their numbers, -1 where there is none.
+        pairs: (CHUNK,) their numbers, -1 for padding.
         inputs: (CHUNK, inputs) of the network.
         clicks: (CHUNK, contexts), or (CHUNK, slots).
-        unclicked: likewise.
+        unclicked: as clicks.
         slots: (CHUNK, slots) contexts of the counts (see `likelihood.pairs`); None where counts
-            are of all contexts.
+            cover all contexts.
     """
 
-    pairs: np.ndarray
-    inputs: np.ndarray
-    clicks: np.ndarray
-    unclicked: np.ndarray
-    slots: np.ndarray | None
+    pairs: ArrayType
+    inputs: ArrayType
+    clicks: ArrayType
+    unclicked: ArrayType
+    slots: ArrayType | None
 
 
 @dataclass(frozen=True)
 class Emitter:
-    """From the first numbers of a vector of parameters to the emission; programs compile for it.
+    """From the click model's part of the parameter vector to the emission; static in programs.
 
     Attributes:
         clicks: the click model.
@@ -107,7 +108,7 @@ class Emitter:
         return self.clicks.emission(parameters, self.anchor, jnp)
 
     def logits(self, own: jax.Array) -> jax.Array:
-        """The emission's logits, as `pair_curvature` has them."""
+        """The emission's logits, in the order of `PairCurvature`."""
         return emission_logits(self.emission(own))
 
 
@@ -115,7 +116,7 @@ class Emitter:
 class Density:
     """Log density of the vector of parameters (see `ParameterPosterior`) given some pairs.
 
-    To be called within `jax.enable_x64(True)`.
+    Its methods must be called within `jax.enable_x64(True)`.
 
     Attributes:
         pairs: clicks and inputs.
@@ -135,21 +136,20 @@ class Density:
         """Log density of each of (draws, size) vectors, up to the same constant: (draws,)."""
         total = np.array([self.prior.log_density(vector) for vector in vectors])
         for chunk in self.chunks():
-            total += np.asarray(_values(self.emitter, vectors, self.body, *chunk[1:]))
+            total += np.asarray(_values(self.emitter, vectors, self.body, chunk))
         return total
 
     def change(self, vector: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        """Log density of each of (draws, size) vectors near another one, less its own: (draws,).
+        """Log density of (draws, size) vectors minus that of another vector near them: (draws,).
 
-        Several times as fast as two values, and right to 1e-3 of the change or better.
+        Several times as fast as two calls of `value`, and accurate to 1e-3 of the change or better.
         """
         total = np.array([self.prior.log_density(each) for each in vectors])
         total -= self.prior.log_density(vector)
         all_vectors = np.concatenate([vector[None], vectors])
         for chunk in self.chunks():
-            given = (self.body, chunk.inputs, chunk.clicks, chunk.slots)
             factor, emission, alpha, beta = jax.tree.map(
-                np.asarray, _shapes(self.emitter, all_vectors, *given)
+                np.asarray, _shapes(self.emitter, all_vectors, self.body, chunk)
             )
             own, other = (jax.tree.map(lambda p, i=i: p[i], emission) for i in (0, slice(1, None)))
             counts = (chunk.clicks, chunk.unclicked)
@@ -159,11 +159,11 @@ class Density:
         return total
 
     def slope(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
-        """Log density and its gradient (size,), from fewer nodes than `curvature` takes."""
+        """Log density and its gradient (size,), with fewer nodes than `curvature` uses."""
         value, gradient = self.prior.log_density(vector), self.prior.gradient(vector)
 
-        def of(chunk: Chunk) -> tuple[float, np.ndarray]:
-            more, own = _slope(self.emitter, vector, self.body, *chunk[1:])
+        def of(chunk: Chunk[np.ndarray]) -> tuple[float, np.ndarray]:
+            more, own = _slope(self.emitter, vector, self.body, chunk)
             return float(more), np.asarray(own)
 
         for more, own in on_all_cores(of, self.chunks()):
@@ -176,8 +176,8 @@ class Density:
         scores = np.zeros((self._cluster.max() + 1, len(vector)))
         free = self.prior.free
 
-        def of(chunk: Chunk) -> tuple[Chunk, list[np.ndarray]]:
-            at = _curvature(self.emitter, vector, self.body, *chunk[1:])
+        def of(chunk: Chunk[np.ndarray]) -> tuple[Chunk[np.ndarray], list[np.ndarray]]:
+            at = _curvature(self.emitter, vector, self.body, chunk)
             return chunk, [np.asarray(part) for part in at]
 
         for chunk, (more, by_parameter, by_raw, given, bend) in on_all_cores(of, self.chunks()):
@@ -191,7 +191,7 @@ class Density:
         return Curvature(value, gradient, hessian, scores)
 
     def sample(self, most: int, seed: int) -> tuple["Density", float]:
-        """The density given at most so many of the pairs, and how many of all each stands for."""
+        """The density given a sample of up to `most` pairs, and how many pairs each represents."""
         counts, inputs = self.pairs.batches.counts, self.pairs.inputs
         if len(counts) <= most:
             return self, 1.0
@@ -205,8 +205,8 @@ class Density:
         """(pairs,) group of queries of each pair."""
         return query_clusters(self.pairs.batches.counts)
 
-    def chunks(self) -> Iterator[Chunk]:
-        """All pairs, some at a time; where contexts are many, those shown in few of them first."""
+    def chunks(self) -> Iterator[Chunk[np.ndarray]]:
+        """All pairs, chunk by chunk; with many contexts, pairs shown in few of them first."""
         counts, inputs = self.pairs.batches.counts, self.pairs.inputs
         order, needed = np.arange(len(counts)), None
         if are_many(self.emitter.contexts):
@@ -237,20 +237,20 @@ class Density:
 
 
 def query_clusters(counts: ClickCounts) -> np.ndarray:
-    """(pairs,) number of the group of each pair's query; one query a group unless they are many."""
+    """(pairs,) index of the group of each pair's query; groups are single queries if few."""
     query = pc.dictionary_encode(counts.query_id).indices.to_numpy(zero_copy_only=False)
     return query % MOST_CLUSTERS
 
 
 def _grouped(cluster: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Clusters that occur, an order in which each is in one piece, and where the pieces start."""
+    """Clusters that occur, an order that makes each contiguous, and where each starts."""
     order = np.argsort(cluster, kind="stable")
     occurring, starts = np.unique(cluster[order], return_index=True)
     return occurring, order, starts
 
 
 def mean_square_inputs(density: Density) -> np.ndarray:
-    """(units,) mean square of what the last layer is given, over the pairs."""
+    """(units,) mean square of the last layer's inputs over the pairs."""
     total, count = 0.0, 0
     for chunk in density.chunks():
         hidden = np.concatenate(given_to_last(density.body, chunk.inputs, density.width), axis=1)
@@ -263,7 +263,7 @@ def mean_square_inputs(density: Density) -> np.ndarray:
 def unpack(
     emitter: Emitter, vector: jax.Array, body: Layers[jax.Array], inputs: jax.Array
 ) -> tuple[Emission, jax.Array, jax.Array]:
-    """The emission (contexts,), what the last layer is given (pairs, units + 1), and the layer."""
+    """The emission (contexts,), the inputs of the last layer (pairs, units + 1), and the layer."""
     free = len(emitter.free)
     layer = vector[free:].reshape(-1, 2)
     hidden = [h.astype(jnp.float64) for h in given_to_last(body, inputs, len(layer) - 1)]
@@ -271,52 +271,46 @@ def unpack(
     return emitter.emission(vector[:free]), given, layer
 
 
-def _at(emission: Emission, slots: jax.Array | None) -> Emission:
-    """The emission as counts are laid out."""
-    return emission if slots is None else emission.at(slots)
+def _at(emission: Emission, chunk: Chunk[jax.Array]) -> Emission:
+    """The emission in the layout of the counts."""
+    return emission if chunk.slots is None else emission.at(chunk.slots)
+
+
+def _emission_and_betas(
+    emitter: Emitter, vector: jax.Array, body: Layers[jax.Array], chunk: Chunk
+) -> tuple[Emission, jax.Array, jax.Array]:
+    """The emission (contexts,), and alpha and beta of relevance (pairs,)."""
+    emission, given, layer = unpack(emitter, vector, body, chunk.inputs)
+    raw = given @ layer
+    return emission, *betas_of(raw[:, 0], raw[:, 1], jnp, smooth=True)
 
 
 @jax.jit(static_argnums=0)
 def _values(
-    emitter: Emitter,
-    vectors: jax.Array,
-    body: Layers[jax.Array],
-    inputs: jax.Array,
-    clicks: jax.Array,
-    unclicked: jax.Array,
-    slots: jax.Array | None,
+    emitter: Emitter, vectors: jax.Array, body: Layers[jax.Array], chunk: Chunk[jax.Array]
 ) -> jax.Array:
     """Log-likelihood of the pairs at each of (draws, size) vectors: (draws,)."""
 
     def one(vector: jax.Array) -> jax.Array:
-        emission, given, layer = unpack(emitter, vector, body, inputs)
-        raw = given @ layer
-        alpha, beta = betas_of(raw[:, 0], raw[:, 1], jnp, smooth=True)
-        local = _at(emission, slots)
-        return quadrature_log_likelihood(local, alpha, beta, clicks, unclicked).sum()
+        emission, alpha, beta = _emission_and_betas(emitter, vector, body, chunk)
+        counts = (chunk.clicks, chunk.unclicked)
+        return quadrature_log_likelihood(_at(emission, chunk), alpha, beta, *counts).sum()
 
     return jax.lax.map(one, vectors)
 
 
 @jax.jit(static_argnums=0)
 def _shapes(
-    emitter: Emitter,
-    vectors: jax.Array,
-    body: Layers[jax.Array],
-    inputs: jax.Array,
-    clicks: jax.Array,
-    slots: jax.Array | None,
+    emitter: Emitter, vectors: jax.Array, body: Layers[jax.Array], chunk: Chunk[jax.Array]
 ) -> tuple[jax.Array, Emission, jax.Array, jax.Array]:
     """At each of (draws, size) vectors: log factor of all pairs, emission, alpha and beta.
 
-    The factor is what stands before the integrals over relevance.
+    The factor multiplies the integrals over relevance.
     """
 
     def one(vector: jax.Array) -> tuple[jax.Array, Emission, jax.Array, jax.Array]:
-        emission, given, layer = unpack(emitter, vector, body, inputs)
-        raw = given @ layer
-        alpha, beta = betas_of(raw[:, 0], raw[:, 1], jnp, smooth=True)
-        examined = log_examined(_at(emission, slots), clicks).sum()
+        emission, alpha, beta = _emission_and_betas(emitter, vector, body, chunk)
+        examined = log_examined(_at(emission, chunk), chunk.clicks).sum()
         return examined - log_beta(alpha, beta).sum(), emission, alpha, beta
 
     return jax.lax.map(one, vectors)
@@ -324,17 +318,12 @@ def _shapes(
 
 @jax.jit(static_argnums=0)
 def _slope(
-    emitter: Emitter,
-    vector: jax.Array,
-    body: Layers[jax.Array],
-    inputs: jax.Array,
-    clicks: jax.Array,
-    unclicked: jax.Array,
-    slots: jax.Array | None,
+    emitter: Emitter, vector: jax.Array, body: Layers[jax.Array], chunk: Chunk[jax.Array]
 ) -> tuple[jax.Array, jax.Array]:
-    """Log-likelihood of the pairs and its gradient (size,); nothing else of `own` is worked out."""
-    emission, given, layer = unpack(emitter, vector, body, inputs)
-    own = pair_curvature(emission, given @ layer, clicks, unclicked, NODES_OF_SLOPE, slots)
+    """Log-likelihood of the pairs and its gradient (size,); jit drops second derivatives."""
+    emission, given, layer = unpack(emitter, vector, body, chunk.inputs)
+    counts = (chunk.clicks, chunk.unclicked)
+    own = pair_curvature(emission, given @ layer, *counts, NODES_OF_SLOPE, chunk.slots)
     by_parameter = chained(emitter.logits, vector[: len(emitter.free)], own).by_parameter
     by_layer = given.T @ own.by_raw
     return own.value.sum(), jnp.concatenate([by_parameter.sum(axis=0), by_layer.ravel()])
@@ -342,21 +331,16 @@ def _slope(
 
 @jax.jit(static_argnums=0)
 def _curvature(
-    emitter: Emitter,
-    vector: jax.Array,
-    body: Layers[jax.Array],
-    inputs: jax.Array,
-    clicks: jax.Array,
-    unclicked: jax.Array,
-    slots: jax.Array | None,
+    emitter: Emitter, vector: jax.Array, body: Layers[jax.Array], chunk: Chunk[jax.Array]
 ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array, jax.Array]:
-    """Log-likelihood of the pairs, its Hessian (size, size), and what their scores are made of.
+    """Log-likelihood of the pairs, the parts of their scores, and the Hessian (size, size).
 
-    These are derivatives in the click model's parameters (pairs, free) and in the raw outputs
-    (pairs, 2), and what the last layer is given (pairs, units + 1).
+    The parts are derivatives in the click model's parameters (pairs, free) and in the raw outputs
+    (pairs, 2), and the inputs of the last layer (pairs, units + 1).
     """
-    emission, given, layer = unpack(emitter, vector, body, inputs)
-    own = pair_curvature(emission, given @ layer, clicks, unclicked, slots=slots)
+    emission, given, layer = unpack(emitter, vector, body, chunk.inputs)
+    counts = (chunk.clicks, chunk.unclicked)
+    own = pair_curvature(emission, given @ layer, *counts, slots=chunk.slots)
     free = len(emitter.free)
     by_parameter, clicks_clicks, clicks_raw = chained(emitter.logits, vector[:free], own)
     size = layer.size
@@ -373,15 +357,15 @@ def _curvature(
 def on_all_cores(
     program: Callable[[Piece], Result], pieces: Iterable[Piece], cores: int | None = None
 ) -> Iterator[Result]:
-    """What a program makes of each piece, in their order, so that sums come out the same.
+    """Results of a program for each piece, in their order, so that sums are reproducible.
 
-    A compiled program for a few thousand pairs keeps one core busy. Only a few pieces at a time are
-    held in memory.
+    A compiled program for a few thousand pairs keeps one core busy. Only a few pieces are in memory
+    at a time.
 
     Args:
         program: of a piece; runs within `jax.enable_x64(True)`, which threads do not inherit.
-        pieces: to go through.
-        cores: threads; as many as there are cores unless given.
+        pieces: the inputs.
+        cores: number of threads; default the number of cores.
     """
 
     def run(piece: Piece) -> Result:

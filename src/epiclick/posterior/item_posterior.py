@@ -5,13 +5,13 @@ The prior Beta(a, b) of a pair, from its features, becomes
 .. math:: p(\zeta \mid \text{clicks}) \propto \zeta^{a + M - 1} (1 - \zeta)^{b - 1}
           \prod_k (1 - \theta_k \zeta)^{W_k},
 
-which depends on the M clicks only by their number, and on each of the W_k unclicked displays by how
-sure it is that somebody looked.
+which depends on the M clicks only through their number, and on each of the W_k unclicked displays
+through the probability that it was examined.
 
 Over several draws of theta, a and b, mean and variance are averaged exactly. For quantiles, the
-posterior of every draw is taken as the Beta of its mean and variance, and what this leaves out is
-made up for at the average parameters: where their Beta puts the probability F(z) below their
-quantile z, the quantile is looked for at which the average of the draws' Betas has it.
+posterior of each draw is approximated by the Beta of its mean and variance, with a correction from
+the average parameters: if their Beta has probability F(z) below their exact quantile z, the result
+is the quantile of probability F(z) of the average of the draws' Betas.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -49,11 +49,11 @@ from epiclick.posterior.pair_posterior import BetaMixture, HeadPosterior
 from epiclick.processes import refuse_after_fork
 from epiclick.relevance.average import BetaAverage, matched_beta, total_moments
 
-MANY = 4096  # pairs with few unclicked displays that are worked on at once
-SOME = 128  # a few pairs need not take the time of many
-HEADS = 512  # the same of others, which take up to a hundred nodes each by context
+MANY = 4096  # pairs with few unclicked displays per call
+SOME = 128  # so that a few pairs do not take the time of many
+HEADS = 512  # other pairs per call, which need up to a hundred nodes per context
 PROGRAMS = (4, SWITCH_OVER)
-"""Widths of programs: most pairs are narrow, and more programs would cost more than they save."""
+"""Compiled widths: most pairs are narrow, and compiling more would cost more than it saves."""
 
 Moments = tuple[np.ndarray, np.ndarray]  # mean and variance, (pairs,) each
 
@@ -78,7 +78,7 @@ class Few:
     def posterior(
         self, rest: np.ndarray, alpha: np.ndarray, beta: np.ndarray
     ) -> tuple[Moments, BetaMixture]:
-        """The same, and relevance itself."""
+        """The same, and the distribution of relevance."""
         width = self.order.shape[1]
         parts = self._run(_mixture, rest, alpha, beta)
         weights, alphas, betas = (part[:, : width + 1] for part in parts)
@@ -98,8 +98,8 @@ class Heads:
 
     Attributes:
         clicks: (pairs, contexts), or (pairs, slots).
-        unclicked: likewise.
-        slots: (pairs, slots) contexts of the counts, where they are not of all contexts.
+        unclicked: as clicks.
+        slots: (pairs, slots) contexts of the counts; None where counts cover all contexts.
     """
 
     clicks: np.ndarray
@@ -118,7 +118,7 @@ class Heads:
     def posterior(
         self, rest: np.ndarray, alpha: np.ndarray, beta: np.ndarray
     ) -> tuple[Moments, HeadPosterior]:
-        """The same, and relevance itself."""
+        """The same, and the distribution of relevance."""
         own = rest if self.slots is None else rest[self.slots].T
         known = HeadPosterior(own, alpha + self.clicks.sum(axis=1), beta, self.unclicked)
         return self.moments(rest, alpha, beta), known
@@ -134,7 +134,7 @@ def pairs_of(bucket: Bucket, rows: np.ndarray) -> Few | Heads:
 
 
 def _moments_of_mixture(emission: Emission, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """What `BetaMixture.moments` gives, compiled."""
+    """`BetaMixture.moments`, compiled."""
     weights, alphas, betas = exact_posterior(emission, *given)
     total = alphas + betas
     means = alphas / total
@@ -164,9 +164,9 @@ def _slot_moments(
 def _padded(
     program: Callable[..., tuple[jax.Array, ...]], size: int, rest: np.ndarray, *columns: np.ndarray
 ) -> list[np.ndarray]:
-    """What a program makes of up to `size` pairs, given as columns (pairs, ...).
+    """Results of a program for up to `size` pairs, given as columns (pairs, ...).
 
-    The first pair fills them up, so that a program compiles twice at most for logs of all sizes.
+    The first pair fills the rest, so that a program compiles at most twice for logs of any size.
     """
     pairs = len(columns[0])
     size = SOME if pairs <= SOME < size else size
@@ -177,7 +177,7 @@ def _padded(
 
 @dataclass(frozen=True, eq=False)
 class ItemPosterior:
-    """What is known of each pair's relevance; (pairs,) each.
+    """Posterior of each pair's relevance; (pairs,) each.
 
     Attributes:
         mean: posterior mean.
@@ -212,27 +212,27 @@ def item_posterior(
 ) -> ItemPosterior:
     """Relevance of each pair of `counts`, in their order.
 
-    Given one draw of the parameters, with up to 16 unclicked displays all is exact to rounding.
-    With more, moments are those of `quadrature_moments` and the probability below `low` and `high`
-    is right to 2e-7. Given several draws, moments are as exact. The probability below `low` and
-    `high` by the average of all draws' exact posteriors was off by at most 0.001 in half of 4,800
-    pairs and 0.005 in 95 % of them (0.02 in the worst) where draws of theta and of the prior's mean
-    had standard deviations of 0.3 and 0.5 logits; of 0.007 in 95 % at twice these. Ends of the Beta
-    with the average's moments would be off by 0.05 and 0.13.
+    With one draw of the parameters and up to 16 unclicked displays, results are exact to rounding.
+    With more displays, moments are those of `quadrature_moments` and the probability below `low`
+    and `high` is accurate to 2e-7. With several draws, moments are as accurate. The probability
+    below `low` and `high` under the average of all draws' exact posteriors was off by at most 0.001
+    in half of 4,800 pairs and 0.005 in 95 % of them (worst 0.02) where draws of theta and of the
+    prior's mean had standard deviations of 0.3 and 0.5 logits; by 0.007 in 95 % at twice these.
+    Quantiles of the Beta with the average's moments would be off by 0.05 and 0.13.
 
     Args:
         counts: displays and clicks.
         theta: (contexts,) position bias, or (draws, contexts).
-        rest: 1 - theta, given apart so that it is exact near 1.
+        rest: 1 - theta, given separately so that it is accurate where theta is near 1.
         alpha: (pairs,) first parameter of the prior, or (draws, pairs).
-        beta: likewise, the second one.
-        level: probability that `low` to `high` holds.
-        chunk: pairs worked on at a time, which bounds memory.
-        above: a relevance, where the probability of more than that is wanted.
+        beta: second parameter, of the same shape.
+        level: probability of the interval from `low` to `high`.
+        chunk: pairs processed at a time, which bounds memory.
+        above: a threshold, if the probability of a relevance above it is wanted.
     """
     refuse_after_fork()
     theta, rest, alpha, beta = (np.asarray(v, np.float64) for v in (theta, rest, alpha, beta))
-    _check(counts, theta, rest, alpha, beta, level)
+    _check(counts, level, theta, rest, alpha, beta)
     draws = max(len(np.atleast_2d(v)) for v in (theta, alpha))
     rest = np.broadcast_to(rest, (draws, len(counts.contexts)))
     alpha, beta = (np.broadcast_to(v, (draws, len(counts))) for v in (alpha, beta))
@@ -285,16 +285,14 @@ def _of_block(
     return np.stack([*moments, low, high, share])
 
 
-def _check(
-    counts: ClickCounts,
-    theta: np.ndarray,
-    rest: np.ndarray,
-    alpha: np.ndarray,
-    beta: np.ndarray,
-    level: float,
-) -> None:
+def _check(counts: ClickCounts, level: float, *parameters: np.ndarray) -> None:
+    """Refuse a level, or parameters (theta, rest, alpha, beta), that do not fit."""
+    theta, rest, alpha, beta = parameters
     if not 0 < level < 1:
-        raise InputError(f"level must lie strictly between 0 and 1, got {level}; 0.9 is usual")
+        raise InputError(
+            f"level must lie strictly between 0 and 1, got {level}; 0.9 is usual",
+            code="level-out-of-range",
+        )
     for name, values, of, size in (
         ("theta", theta, "context", len(counts.contexts)),
         ("rest", rest, "context", len(counts.contexts)),
@@ -302,7 +300,10 @@ def _check(
         ("beta", beta, "pair", len(counts)),
     ):
         if values.ndim not in (1, 2) or values.shape[-1] != size:
-            raise InputError(f"{name}: one value a {of} is needed, {size:,}; got {values.shape}")
+            raise InputError(
+                f"{name}: one value per {of} is needed, {size:,}; got {values.shape}",
+                code="shape-mismatch",
+            )
     assert np.all(abs(theta + rest - 1) < 1e-6), "rest must be 1 - theta"
     draws = {len(v) for v in (theta, rest, alpha, beta) if v.ndim == 2} - {1}
     assert len(draws) < 2, "there must be as many draws of one parameter as of another"
@@ -312,20 +313,21 @@ def _check(
         if len(pairs):
             raise InputError(
                 f"{name} must be finite and above 0; {len(pairs):,} of {len(counts):,} are not, "
-                f"first at pair {pairs[0]}: {values[..., pairs[0]].min()}"
+                f"first at pair {pairs[0]}: {values[..., pairs[0]].min()}",
+                code="invalid-beta-parameter",
             )
 
 
-CHUNK = 1024  # pairs at once, always as many, so that programs compile once
+CHUNK = 1024  # pairs per call; the last chunk is padded, so that programs compile once
 
 
 def moments_by_draw(
     fitted: FittedModel, counts: ClickCounts, draws: Sequence[Parameters]
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Means and variances, (draws, pairs) each, of some pairs after the others.
+    """Means and variances of relevance, (draws, pairs) each, chunk by chunk.
 
-    Where `posteriors` averages over draws, here they stay apart: what depends on many pairs at once
-    varies with the parameters that these have in common.
+    `posteriors` averages over draws; here they stay separate, since quantities of many pairs vary
+    with the parameters that the pairs share.
     """
     refuse_after_fork()
     networks = networks_of(draws)
@@ -351,7 +353,7 @@ def moments_by_draw(
 
 
 def _laid_out(counts: ClickCounts) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:
-    """Contexts, clicks and unclicked displays by slots, or of all contexts (None) if few."""
+    """Contexts, clicks and unclicked displays by slots, or for all contexts (None) if few."""
     contexts = len(counts.contexts)
     if not are_many(contexts):
         displays, clicks = counts.dense()

@@ -1,4 +1,4 @@
-"""What a fitted model knows of items, given their clicks or from their features."""
+"""Relevance of items under a fitted model, given their clicks or from their features."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -37,10 +37,10 @@ def posteriors(
 ) -> "Iterator[tuple[ClickCounts, ItemPosterior]]":
     """Pairs and their relevance given their clicks, averaged over draws of the parameters.
 
-    What is known of the parameters is taken as it is: these clicks do not add to it, as they mostly
-    are in it already.
+    The posterior of the parameters is not updated by these clicks, most of which it already
+    includes.
     """
-    from epiclick.posterior.item_posterior import item_posterior  # which loads jax
+    from epiclick.posterior.item_posterior import item_posterior  # loads jax
 
     draws = draws or parameter_draws(fitted)
     networks = networks_of(draws)
@@ -62,8 +62,9 @@ def posterior_frames(
     check_above(above)
     if not fitted.relevance_head.learns_from_clicks:
         raise InputError(
-            "a pointwise model has one number for an item and does not learn from its clicks; fit "
-            "an EpistemicPBM"
+            "a pointwise model has a point estimate per item and does not learn from its clicks; "
+            "fit an EpistemicPBM",
+            code="pointwise-model",
         )
     for part, known in posteriors(fitted, counts, level, above=above, draws=draws):
         columns = beta_columns(known.betas, known.mean, known.low, known.high, known.above)
@@ -71,7 +72,7 @@ def posterior_frames(
 
 
 def known_items(fitted: FittedModel, counts: ClickCounts, level: float) -> Items:
-    """What a model without features keeps of the pairs of its log."""
+    """The posterior of its log's pairs that a model without features keeps."""
     found = [known for _, known in posteriors(fitted, counts, level)]
     betas = [known.betas for known in found]
     return Items(
@@ -96,16 +97,19 @@ def judged_items(
 
     Args:
         fitted: the model.
-        features: of the items, read as `read_features` does; None for those of the counts alone.
+        features: of the items, read by `read_features`; None for the items of the counts only.
         counts: the items' own clicks, if any.
-        level: probability that `low` to `high` holds.
-        draws: of the parameters; those of `parameter_draws` unless given.
+        level: probability of the interval from `low` to `high`.
+        draws: of the parameters; default those of `parameter_draws`.
 
-    With neither, a model without features tells of the items of its log.
+    With neither features nor counts, a model without features returns the items of its log.
     """
     if counts is None and features is None:
         if fitted.items is None:
-            raise InputError("the model was trained with features; give those of the items")
+            raise InputError(
+                "the model was trained with features; give those of the items",
+                code="features-needed",
+            )
         return item_frame(fitted.items)
     frames: list[pd.DataFrame] = []
     table = None if features is None else read_features(features)

@@ -1,8 +1,8 @@
-"""What is assumed of a click model's parameters and of the last layer before any click.
+"""The prior of a click model's parameters and of the network's last layer.
 
 The parameters have the click model's own prior (`click_models.priors`). The weights of the last
-layer are Gaussian around 0, as wide as lets the mean of relevance differ between items by
-`MEAN_SPREAD` logits and the raw confidence by `CONFIDENCE_SPREAD`; its biases are wider.
+layer are Gaussian around 0, with standard deviations that let the mean of relevance differ between
+items by `MEAN_SPREAD` logits and the raw confidence by `CONFIDENCE_SPREAD`; biases are wider.
 """
 
 from dataclasses import dataclass, replace
@@ -12,11 +12,6 @@ from typing import Any
 import numpy as np
 
 from epiclick.click_models.priors import ParameterPrior, is_fixed
-
-MEAN_SPREAD = 1.5
-CONFIDENCE_SPREAD = 10.0
-BIAS_WIDENING = 2.0
-"""The biases are so many times as uncertain as outputs differ between items."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,11 +28,11 @@ class Prior:
 
     @property
     def free(self) -> int:
-        """How many of the parameters are the click model's."""
+        """Number of the click model's parameters."""
         return len(self.clicks.known_mean)
 
     def log_density(self, vector: Any, xp: ModuleType = np) -> Any:
-        """Logarithm of the density, up to a constant; with jax.numpy it can be traced."""
+        """Log density, up to a constant; traceable with xp=jax.numpy."""
         clicks, layer = vector[: self.free], vector[self.free :]
         return self.clicks.log_density(clicks, xp) - 0.5 * xp.square(layer / self.layer_sd).sum()
 
@@ -53,12 +48,12 @@ class Prior:
         return found
 
     @property
-    def held(self) -> np.ndarray:
-        """(size,) whether a parameter was given as it is, not as a prior."""
+    def fixed(self) -> np.ndarray:
+        """(size,) whether a parameter was given as a fixed value rather than a prior."""
         return np.concatenate([is_fixed(self.clicks), np.zeros(len(self.layer_sd), bool)])
 
     def learned(self, vector: np.ndarray, hessian: np.ndarray) -> "Prior":
-        """The prior with its hyperparameters learned; the same where it has none.
+        """The prior with its hyperparameters estimated; itself if it has none.
 
         Args:
             vector: (size,) mode of the posterior.
@@ -66,7 +61,7 @@ class Prior:
         """
         free, assumed = self.free, -self.hessian(vector)
         information = -hessian - assumed
-        # what clicks say of the parameters once the last layer has followed them
+        # information on the parameters with the last layer profiled out
         follow = np.linalg.solve(-hessian[free:, free:], information[free:, :free])
         own = information[:free, :free] - information[:free, free:] @ follow
         slope = -self.gradient(vector)[:free]  # at the mode, both sum to 0
@@ -74,11 +69,17 @@ class Prior:
         return self if clicks is self.clicks else replace(self, clicks=clicks)
 
 
+MEAN_SPREAD = 1.5
+CONFIDENCE_SPREAD = 10.0
+BIAS_WIDENING = 2.0
+"""Standard deviation of the biases relative to that of outputs between items."""
+
+
 def layer_spread(mean_square: np.ndarray) -> np.ndarray:
     """(size of the layer,) prior standard deviation of weights (row by row) and biases.
 
     Args:
-        mean_square: (units,) mean square of each unit over the pairs, whose sum sets the scale.
+        mean_square: (units,) mean square of each unit over the pairs; their sum sets the scale.
     """
     outputs = np.array([MEAN_SPREAD, CONFIDENCE_SPREAD])
     weights = outputs / np.sqrt(max(float(mean_square.sum()), 1e-12))

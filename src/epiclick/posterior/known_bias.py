@@ -1,8 +1,8 @@
 r"""Position bias known from elsewhere, such as a randomised slice of traffic: read and checked.
 
-A table has the columns of the contexts and `mean`. Rows with `low` and `high` too are a prior,
-Gaussian in logits, whose central interval of probability `level` they end; others are held as they
-are. All are relative to the anchor, at which relevance is measured.
+A table has the columns of the contexts and `mean`. Rows that also have `low` and `high` are a
+prior, Gaussian in logits, with these as the ends of its central interval of probability `level`;
+the bias of other rows is fixed. All are relative to the anchor, at which relevance is measured.
 """
 
 import json
@@ -33,11 +33,11 @@ def read_known_bias(source: Any, contexts: pa.Table, anchor: int | None, level: 
     """Known bias of the contexts, in logits; NaN where the table has no row, and at the anchor.
 
     Args:
-        source: a DataFrame, an Arrow table, or a path: CSV, Parquet, JSON lines, or what
-            `epiclick position-bias --json` prints. Positions count from 1.
+        source: a DataFrame, an Arrow table, or a path: CSV, Parquet, JSON lines, or the output of
+            `epiclick position-bias --json`. Positions count from 1.
         contexts: the contexts of the log.
         anchor: index of the context whose bias is 1, or None.
-        level: probability of the intervals of rows that name none.
+        level: probability of the intervals of rows without a `level`.
     """
     table, name = _open(source)
     _check_columns(table, contexts, name)
@@ -47,7 +47,7 @@ def read_known_bias(source: Any, contexts: pa.Table, anchor: int | None, level: 
     index = locate_rows(keys, {column: contexts[column] for column in contexts.column_names})
     if problems := list(_problems(pa.table(keys), index, numbers)):
         raise InputError.of(name, problems)
-    _tell_unmatched(pa.table(keys), contexts, index, anchor, name)
+    _report_unmatched(pa.table(keys), contexts, index, anchor, name)
     used = index >= 0
     by_context = {}
     for column, values in numbers.items():
@@ -58,20 +58,20 @@ def read_known_bias(source: Any, contexts: pa.Table, anchor: int | None, level: 
     return _logits(by_context, contexts, name)
 
 
-def held_contexts(known: KnownBias) -> tuple[int, ...]:
-    """Indices of the contexts whose bias is held as given."""
+def fixed_contexts(known: KnownBias) -> tuple[int, ...]:
+    """Indices of the contexts whose bias is fixed at the given value."""
     return tuple(map(int, np.flatnonzero(known.sd <= FIXED_SD)))
 
 
 def describe_known(known: KnownBias, contexts: pa.Table, level: float) -> list[dict[str, Any]]:
-    """A record for each context whose bias was given: how, mean, and the interval of a prior."""
+    """A record per context whose bias was given: how, mean, and the interval of a prior."""
     rows, half = contexts.to_pylist(), float(stats.norm.ppf((1 + level) / 2))
-    held = held_contexts(known)
+    fixed = fixed_contexts(known)
     found = []
     for k in np.flatnonzero(np.isfinite(known.mean)).tolist():
-        record = {**rows[k], "how": "fixed" if k in held else "prior"}
+        record = {**rows[k], "how": "fixed" if k in fixed else "prior"}
         record["mean"] = float(special.expit(known.mean[k]))
-        if k not in held:
+        if k not in fixed:
             for end, side in (("low", -1), ("high", 1)):
                 record[end] = float(special.expit(known.mean[k] + side * half * known.sd[k]))
         found.append(record)
@@ -79,7 +79,7 @@ def describe_known(known: KnownBias, contexts: pa.Table, level: float) -> list[d
 
 
 def _open(source: Any) -> tuple[pa.Table, str]:
-    """The table, and what to call it in messages."""
+    """The table, and its name in messages."""
     name = "the given position bias"
     if isinstance(source, str | Path):
         name = str(source)
@@ -88,7 +88,8 @@ def _open(source: Any) -> tuple[pa.Table, str]:
     elif is_number(source) or isinstance(source, list | tuple | dict | np.ndarray | None):
         raise InputError(
             "position_bias must be a table, or the path of a CSV, Parquet or JSON file, not "
-            f"{shown(source)}"
+            f"{shown(source)}",
+            code="invalid-type",
         )
     return open_source(source).table.to_pyarrow(), name
 
@@ -101,7 +102,9 @@ def _json_records(path: Path) -> list[dict[str, Any]] | None:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except RecursionError as error:
-        raise InputError(f"{path} cannot be read: its JSON is nested too deeply") from error
+        raise InputError(
+            f"{path} cannot be read: its JSON is nested too deeply", code="nested-too-deeply"
+        ) from error
     except ValueError:
         return None
     if isinstance(found, dict):
@@ -109,11 +112,13 @@ def _json_records(path: Path) -> list[dict[str, Any]] | None:
         found = found.get("position_bias", [found])
     if isinstance(found, list) and found and all(isinstance(row, dict) for row in found):
         return [row for row in found if not _is_at_bound(row, at_bound)]
-    raise InputError(f"{path} holds no rows of position bias; see epiclick position-bias --json")
+    raise InputError(
+        f"{path} has no rows of position bias; see epiclick position-bias --json", code="no-rows"
+    )
 
 
 def _is_at_bound(row: dict[str, Any], at_bound: list[Any]) -> bool:
-    """Whether a row has no interval as its bias was at its bound: it must not be held there."""
+    """Whether a row lacks an interval because its bias was at its bound: it is not fixed there."""
     keys = [each["context"].items() for each in at_bound]
     return any(key <= row.items() for key in keys)
 
@@ -125,11 +130,12 @@ def _check_columns(table: pa.Table, contexts: pa.Table, name: str) -> None:
         Problem(
             f"there is no column '{column}'{did_you_mean(column, has)}",
             remedy=f"It has {', '.join(has)}.",
+            code="missing-column",
         )
         for column in missing
     ]
     if not table.num_rows:
-        problems.append(Problem("it has no rows"))
+        problems.append(Problem("it has no rows", code="no-rows"))
     if problems:
         raise InputError.of(name, problems)
 
@@ -142,8 +148,11 @@ def _keys(table: pa.Table, contexts: pa.Table, name: str) -> dict[str, pa.Chunke
         try:
             keys[column] = pc.cast(table[column], wanted)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            said = str(error).split("\n")[0]
-            raise InputError(f"{name}: {column} must be {wanted}, as in the log ({said})") from None
+            reason = str(error).split("\n")[0]
+            raise InputError(
+                f"{name}: {column} must be {wanted}, as in the log ({reason})",
+                code="wrong-column-type",
+            ) from None
     return keys
 
 
@@ -157,51 +166,65 @@ def _numbers(table: pa.Table, column: str, name: str) -> np.ndarray:
     try:
         typed = pc.cast(values, pa.float64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        said = str(error).split("\n")[0]
-        raise InputError(f"{name}: {column} must be numbers ({said})") from None
+        reason = str(error).split("\n")[0]
+        raise InputError(
+            f"{name}: {column} must be numbers ({reason})", code="wrong-column-type"
+        ) from None
     return typed.to_numpy()
 
 
 def _problems(
     keys: pa.Table, index: np.ndarray, numbers: dict[str, np.ndarray]
 ) -> Iterator[Problem]:
-    """All rules that rows break, each with its first offenders."""
+    """The rules that rows break, each with its first offenders."""
     mean, low, high, level = (numbers[column] for column in NUMBERS)
-    pointed = np.isnan(low) & np.isnan(high)
     first = np.full(len(index), False)
     first[pd.DataFrame(keys.to_pylist()).drop_duplicates().index] = True
-    rules = {
-        "mean must be a number above 0": ~(np.isfinite(mean) & (mean > 0)),
-        "low and high must both be given, or neither": np.isnan(low) != np.isnan(high),
-        "low must be above 0, at most the mean, and the mean at most high": ~pointed
-        & ~(np.isnan(low) | np.isnan(high))
-        & ~((low > 0) & (low <= mean) & (mean <= high) & np.isfinite(high)),
-        "level must lie strictly between 0 and 1": ~((level > 0) & (level < 1)),
-        "a context must have one row": ~first,
-    }
-    for what, broken in rules.items():
+    rules = (
+        ("mean-not-positive", "mean must be a number above 0", ~(np.isfinite(mean) & (mean > 0))),
+        (
+            "incomplete-interval",
+            "low and high must both be given, or neither",
+            np.isnan(low) != np.isnan(high),
+        ),
+        (
+            "mean-outside-interval",
+            "low must be above 0, at most the mean, and the mean at most high",
+            ~(np.isnan(low) | np.isnan(high))
+            & ~((low > 0) & (low <= mean) & (mean <= high) & np.isfinite(high)),
+        ),
+        (
+            "level-out-of-range",
+            "level must lie strictly between 0 and 1",
+            ~((level > 0) & (level < 1)),
+        ),
+        ("duplicate-context", "a context must have one row", ~first),
+    )
+    for code, what, broken in rules:
         if broken.any():
             rows = np.flatnonzero(broken)
-            yield Problem(what, len(rows), examples=[_row(keys, numbers, i) for i in rows[:3]])
+            examples = [_row(keys, numbers, i) for i in rows[:3]]
+            yield Problem(what, len(rows), examples=examples, code=code)
     if not np.any(index >= 0):
         yield Problem(
             "none of its contexts is in the log",
             examples=[_row(keys, numbers, 0)],
             remedy="Positions count from 1.",
+            code="no-common-context",
         )
 
 
 def _row(keys: pa.Table, numbers: dict[str, np.ndarray], i: int) -> str:
-    told = [f"{column} {values[i]:g}" for column, values in numbers.items() if column != "level"]
-    return f"{named(keys, [int(i)])} ({', '.join(told)})"
+    shown = [f"{column} {values[i]:g}" for column, values in numbers.items() if column != "level"]
+    return f"{named(keys, [int(i)])} ({', '.join(shown)})"
 
 
-def _tell_unmatched(
+def _report_unmatched(
     keys: pa.Table, contexts: pa.Table, index: np.ndarray, anchor: int | None, name: str
 ) -> None:
-    """Warn of rows that the log has no context for, and of contexts that are left to be learned."""
+    """Warn of rows that match no context of the log, and of contexts whose bias is learned."""
     if foreign := np.flatnonzero(index < 0).tolist():
-        _warn(f"{name} has rows that are not in the log and are not used: {named(keys, foreign)}")
+        _warn(f"{name} has rows that are not in the log; they are ignored: {named(keys, foreign)}")
     given = {*index.tolist(), anchor}
     missing = [k for k in range(len(contexts)) if k not in given]
     if not missing:
@@ -210,7 +233,8 @@ def _tell_unmatched(
     if anchor is None:
         raise InputError(
             f"{name} has no row for {where}. Without an anchor the scale must come from the table: "
-            "give all contexts, or choose an anchor"
+            "give all contexts, or choose an anchor",
+            code="context-without-bias",
         )
     _warn(f"{name} has no row for {where}, whose bias is learned from the clicks")
 
@@ -218,16 +242,16 @@ def _tell_unmatched(
 def _relative(
     given: dict[str, np.ndarray], contexts: pa.Table, anchor: int, name: str
 ) -> dict[str, np.ndarray]:
-    """Values relative to the anchor, of which nothing is left to know."""
+    """Values relative to the anchor, whose own row is dropped."""
     top = given["mean"][anchor]
     scaled = dict(given)
     if np.isfinite(top) and not np.isclose(top, 1, rtol=1e-6, atol=0):
         _warn(
-            f"{name} says {top:g} at {named(contexts, [anchor])}, the anchor, where relevance is "
+            f"{name} has {top:g} at {named(contexts, [anchor])}, the anchor, where relevance is "
             "measured: all values were divided by it"
         )
         scaled |= {column: given[column] / top for column in ("mean", "low", "high")}
-    # whoever reads on must not take the anchor for learned or given
+    # the anchor is neither learned nor given
     scaled["mean"] = np.where(np.arange(len(contexts)) == anchor, np.nan, scaled["mean"])
     return scaled
 
@@ -238,17 +262,18 @@ def _logits(given: dict[str, np.ndarray], contexts: pa.Table, name: str) -> Know
     if over := np.flatnonzero(mean > 1 + 1e-9).tolist():
         values = ", ".join(f"{mean[k]:g}" for k in over[:3])
         raise InputError(
-            f"{name} says that {named(contexts, over)} is looked at more than the anchor, or than "
-            f"always ({values}). Bias must be at most 1: choose the most seen context as the anchor"
+            f"{name} has a bias above that of the anchor, or above 1, at {named(contexts, over)} "
+            f"({values}). Bias must be at most 1: choose the most examined context as the anchor",
+            code="bias-above-one",
         )
     mean, low = np.minimum(mean, LARGEST), np.minimum(low, LARGEST)
     half = stats.norm.ppf((1 + np.where(np.isnan(level), 0.5, level)) / 2)
-    # an upper end of 1 or more tells nothing but that the bias is at most 1
+    # an upper end of 1 or more says only that the bias is at most 1
     inside = high < 1
     top = special.logit(np.where(inside, high, mean))
     middle = np.where(inside, (special.logit(low) + top) / 2, special.logit(mean))
     spread = np.where(inside, (top - special.logit(low)) / 2, top - special.logit(low)) / half
-    # what was held in one model comes out of it as narrow as it went in, or nearly
+    # a bias that was fixed in one model is reported by it with an interval about as narrow
     prior = np.isfinite(mean) & (spread > 2 * FIXED_SD)
     return KnownBias(
         np.where(prior, middle, special.logit(mean)),

@@ -1,17 +1,18 @@
 r"""The posterior of the click model's parameters and the last layer: a Gaussian around their mean.
 
-`bayes` is minus the inverse of the Hessian of the log density (Laplace's approximation). It trusts
-the model: every click an independent draw from a Beta-binomial. Real clicks vary more than that, so
-`robust` takes their variation from the differences between queries (the sandwich): with g_q the
-gradient of query q's log-likelihood, H minus the Hessian and P the prior's part of it,
+`bayes` is minus the inverse of the Hessian of the log density (Laplace's approximation). It assumes
+the model is right: every click an independent draw from a Beta-binomial. Real clicks are
+overdispersed, so `robust` takes their variance from the differences between queries (the sandwich
+estimator): with g_q the gradient of query q's log-likelihood, H minus the Hessian and P the prior's
+part of it,
 
 .. math:: H^{-1} (G + P) H^{-1}, \qquad
           G = \frac{1}{Q + n} \Big( Q \frac{Q}{Q - p} \sum_q g_q g_q^\top + n (H - P) \Big),
           \qquad p = \operatorname{tr}\big((H - P) H^{-1}\big),
 
-where Q counts queries, p the parameters that the clicks decide, and the model itself speaks for n
-queries, as a few of them show little of how they differ. Where the model holds, both agree; where
-there are no clicks, both are the prior.
+where Q is the number of queries, p the effective number of parameters, and the model's own
+variance counts as n queries, since a few queries say little about how queries differ. If the model
+is right, both agree; without clicks, both are the prior.
 """
 
 from dataclasses import replace
@@ -32,10 +33,10 @@ from epiclick.posterior.mode import Mode, bias_directions, find_mode, inverse, p
 def pareto_k(log_weights: np.ndarray) -> float:
     r"""Shape k of the generalised Pareto distribution of the largest weights.
 
-    Below 0.5 the weights have a finite variance, above 0.7 no number of draws that is practical
-    corrects for the proposal (Vehtari et al., Pareto smoothed importance sampling). The tail holds
+    Below 0.5 the weights have a finite variance; above 0.7 no practical number of draws corrects
+    for the proposal (Vehtari et al., Pareto smoothed importance sampling). The tail consists of
     :math:`\min(S / 5, 3 \sqrt S)` of S weights. k is the posterior mean of Zhang and Stephens
-    (2009), drawn towards 0.5 by ten weights' worth, as is usual for short tails.
+    (2009), shrunk towards 0.5 with the weight of ten observations, as is usual for short tails.
 
     Args:
         log_weights: (draws,) up to a constant.
@@ -45,7 +46,7 @@ def pareto_k(log_weights: np.ndarray) -> float:
     ordered = np.sort(log_weights) - np.max(log_weights)
     excess = np.exp(ordered[-tail:]) - np.exp(ordered[-tail - 1])
     if excess[-1] <= 0 or (excess[0] <= 0 and np.count_nonzero(excess > 0) < 5):
-        return -np.inf  # all weights alike
+        return -np.inf  # all weights are equal
     k = _fit_shape(excess)
     return float((tail * k + 10 * 0.5) / (tail + 10))
 
@@ -65,19 +66,19 @@ def _fit_shape(excess: np.ndarray) -> float:
 
 
 DRAWS = 100
-"""Draws whose importance weights are looked at."""
+"""Draws for the importance weights of Pareto's k."""
 
 MOST_ROUNDS = 6
-"""Times that the hyperparameters of a prior are learned, each from a mode under the last ones."""
+"""Updates of a prior's hyperparameters, each from the mode under the previous ones."""
 
 SETTLED = 0.05
-"""Standard deviations by which a parameter may still move, on average, in the next round."""
+"""Root-mean-square move of the parameters in the last round, in standard deviations."""
 
 WORTH_OF_MODEL = 5
-"""Queries that the model's own spread counts for beside the differences between queries."""
+"""Queries that the model's own variance counts as, next to the differences between queries."""
 
 MOST_FOR_TAIL = 20_000
-"""Pairs up to which the weights are looked at; with more the posterior is a Gaussian anyway."""
+"""Pairs up to which Pareto's k is computed; with more the posterior is Gaussian anyway."""
 
 
 class KnownBias(NamedTuple):
@@ -94,7 +95,7 @@ def make_density(
     anchor: int | None,
     known: KnownBias | None = None,
 ) -> Density:
-    """The log density that a fit leaves open, of the click model's parameters and last layer."""
+    """The log density of the click model's parameters and the last layer, the body being fixed."""
     contexts = pairs.batches.counts.contexts
     free = clicks.free(len(contexts), anchor)
     assumed = clicks.prior(contexts, anchor)
@@ -118,21 +119,21 @@ def find_posterior(
     seed: int = 0,
     progress: bool = True,
 ) -> tuple[Parameters, ParameterPosterior]:
-    """Parameters at the mean of the posterior, found from the given ones, and the posterior.
+    """Parameters at the posterior mean, and the posterior.
 
     Args:
         pairs: clicks and inputs of all pairs.
-        parameters: trained ones; their body is kept.
+        parameters: the trained ones, from which the search starts; their body is kept.
         clicks: the click model.
         anchor: the context whose bias is 1, or None.
-        how: "laplace", or "nuts" for samples of the same density by Markov chains beside it.
+        how: "laplace", or "nuts" for MCMC samples of the same density in addition.
         known: position bias known from elsewhere.
         seed: of all draws.
-        progress: show a progress bar of the chains, on a terminal.
+        progress: whether to show a progress bar of the chains on a terminal.
     """
     with jax.enable_x64(True):
         density = make_density(pairs, parameters, clicks, anchor, known)
-        density, mode = _highest(density, to_vector(parameters, clicks, anchor), seed)
+        density, mode = _find_mode_and_prior(density, to_vector(parameters, clicks, anchor), seed)
         bayes, robust = covariances(mode, density.prior)
         mean = posterior_mean(density, mode.vector, bayes, seed)
         posterior = ParameterPosterior(
@@ -153,8 +154,8 @@ def find_posterior(
     return from_vector(parameters, clicks, anchor, mean), posterior
 
 
-def _highest(density: Density, start: np.ndarray, seed: int) -> tuple[Density, Mode]:
-    """The mode, and the density with the hyperparameters of its prior learned on the way."""
+def _find_mode_and_prior(density: Density, start: np.ndarray, seed: int) -> tuple[Density, Mode]:
+    """The mode, and the density with the hyperparameters of its prior estimated."""
     mode = find_mode(density, start, seed)
     for _ in range(MOST_ROUNDS):
         prior = density.prior.learned(mode.vector, mode.curvature.hessian)
@@ -172,7 +173,7 @@ def covariances(mode: Mode, prior: Prior) -> tuple[np.ndarray, np.ndarray]:
     """`bayes` and `robust`, each (size, size)."""
     hessian, scores = mode.curvature.hessian, mode.curvature.scores
     assumed = -prior.hessian(mode.vector)  # precision
-    bayes = inverse(-hessian, prior.held)
+    bayes = inverse(-hessian, prior.fixed)
     by_model = -hessian - assumed
     queries = np.sum(np.any(scores != 0, axis=1))
     factor = queries / max(queries - np.trace(by_model @ bayes), 1.0)
@@ -184,9 +185,9 @@ def covariances(mode: Mode, prior: Prior) -> tuple[np.ndarray, np.ndarray]:
 def _tail(density: Density, mean: np.ndarray, covariance: np.ndarray, seed: int) -> float | None:
     """Pareto's k of the importance weights of position bias drawn from the Gaussian.
 
-    The last layer follows each draw as the Gaussian says. Drawn as well, its hundreds of parameters
-    would each add a little to the spread of the weights, and k would be large even where all that
-    depends on them is known well.
+    The last layer is set to its conditional mean given each draw. If it were drawn too, each of its
+    hundreds of parameters would add a little variance to the weights, and k would be large even
+    where all quantities that depend on them are well known.
     """
     along = bias_directions(density, covariance)
     if not len(along):

@@ -1,21 +1,21 @@
 r"""The most probable parameters, and their mean where the density is skewed.
 
 A Newton step needs the Hessian of all pairs, several times the work of a gradient. So the Hessian
-is found once where the climb starts, of some of the pairs, and BFGS mends it from one gradient to
-the next, until the mode is near. There the exact Hessian is found; one step by it leads to the
-mode, which another gradient confirms.
+is computed once at the start, from a sample of the pairs, and updated from gradients by BFGS until
+the mode is near. There the exact Hessian is computed; one step with it leads to the mode, which
+another gradient confirms.
 
-Near the bias of the anchor the likelihood hardly falls with the logit of a bias any more, so that
-most of the posterior lies above its mode, at all positions together. To the next order, with
+Near the bias of the anchor the likelihood is almost flat in the logit of a bias, so that most of
+the posterior lies above its mode, at all positions at once. To the next order, with
 :math:`\Sigma = \sum_j s_j s_j^\top` the covariance at the mode m,
 
 .. math:: E[x] \approx m + \tfrac{1}{2} \Sigma \sum_j
           \big(\nabla \log p(m + s_j) + \nabla \log p(m - s_j) - 2 \nabla \log p(m)\big).
 
-The sum is over directions of position bias, in each of which the last layer follows as the Gaussian
-says. What is left out are third derivatives in the last layer alone: they are small, and many.
-Where the density is so lopsided that the mean seems to be further than `FURTHEST` from the mode, a
-few derivatives tell no more than the side on which it is.
+The sum is over directions of position bias, in each of which the last layer moves to its
+conditional mean under the Gaussian. Third derivatives in the last layer alone are omitted: they are
+small, and many. Where the density is so skewed that this mean is further than `FURTHEST` from the
+mode, the expansion gives little more than its direction, and the distance is capped.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ SETTLED = 1e-3
 """Standard deviations from the mode, in the direction of the next step, at which it is reached."""
 
 NEAR = 0.1
-"""Standard deviations within which the density is a Gaussian, so that its Hessian is the mode's."""
+"""Standard deviations from the mode within which the Hessian is close to that at the mode."""
 
 MOST_CHEAP_STEPS = 60
 MOST_STEPS = 60
@@ -38,7 +38,7 @@ ROUNDING = 1e-15
 LEAST_CURVATURE = 1e-8  # of the largest, so that no direction is flat
 
 HESSIAN_SAMPLE = 60_000
-"""Pairs of which the Hessian at the start is found, where there are more."""
+"""Pairs in the Hessian at the start, at most."""
 
 
 class Mode(NamedTuple):
@@ -46,8 +46,8 @@ class Mode(NamedTuple):
 
     Attributes:
         vector: (size,) parameters.
-        gradient: (size,) the density's there.
-        curvature: derivatives and scores there, or less than NEAR from there.
+        gradient: (size,) of the log density there.
+        curvature: derivatives and scores there, or within NEAR of it.
     """
 
     vector: np.ndarray
@@ -56,17 +56,17 @@ class Mode(NamedTuple):
 
 
 def find_mode(density: Density, start: np.ndarray, seed: int = 0) -> Mode:
-    """Climb from a start until a step leads no further than SETTLED, or nothing improves.
+    """Maximise from a start until a step is shorter than SETTLED, or none improves.
 
     Args:
-        density: to be climbed.
+        density: to be maximised.
         start: (size,) parameters.
-        seed: of the sample of pairs that guides the climb.
+        seed: of the sample of pairs in the first Hessian.
     """
     vector = _climb(density, start, seed)
     here = density.curvature(vector)
     for _ in range(MOST_STEPS):
-        spread = inverse(-here.hessian, density.prior.held)
+        spread = inverse(-here.hessian, density.prior.fixed)
         step = spread @ here.gradient
         squared = step @ here.gradient  # length of the step in standard deviations
         if squared < max(SETTLED**2, ROUNDING * abs(here.value)):
@@ -86,12 +86,12 @@ def find_mode(density: Density, start: np.ndarray, seed: int = 0) -> Mode:
 
 
 def _climb(density: Density, start: np.ndarray, seed: int) -> np.ndarray:
-    """Parameters NEAR the mode, by BFGS from an inverse Hessian of some of the pairs."""
+    """Parameters NEAR the mode, by BFGS from an inverse Hessian of a sample of the pairs."""
     vector, (value, gradient) = start, density.slope(start)
-    spread = inverse(-_hessian_of_some(density, start, seed), density.prior.held)
+    spread = inverse(-_sampled_hessian(density, start, seed), density.prior.fixed)
     for _ in range(MOST_CHEAP_STEPS):
         step = spread @ gradient
-        if step @ gradient < NEAR**2 / 4:  # by a Hessian that is itself not exact
+        if step @ gradient < NEAR**2 / 4:  # the Hessian is approximate
             break
         for halving in range(MOST_HALVINGS):
             moved = 0.5**halving * step
@@ -102,13 +102,13 @@ def _climb(density: Density, start: np.ndarray, seed: int) -> np.ndarray:
             break
         bent = gradient - new
         vector, value, gradient = vector + moved, there, new
-        if moved @ bent > 0:  # else the density bends upwards, of which BFGS cannot learn
-            spread = _mended(spread, moved, bent)
+        if moved @ bent > 0:  # otherwise the density is convex here, and BFGS has no update
+            spread = _updated(spread, moved, bent)
     return vector
 
 
-def _mended(spread: np.ndarray, moved: np.ndarray, bent: np.ndarray) -> np.ndarray:
-    """The nearest inverse Hessian that turns the change of the gradient into the step taken."""
+def _updated(spread: np.ndarray, moved: np.ndarray, bent: np.ndarray) -> np.ndarray:
+    """The nearest inverse Hessian that maps the change of the gradient to the step taken."""
     share = 1 / (moved @ bent)
     turned = spread @ bent
     return (
@@ -118,22 +118,22 @@ def _mended(spread: np.ndarray, moved: np.ndarray, bent: np.ndarray) -> np.ndarr
     )
 
 
-def _hessian_of_some(density: Density, vector: np.ndarray, seed: int) -> np.ndarray:
+def _sampled_hessian(density: Density, vector: np.ndarray, seed: int) -> np.ndarray:
     """(size, size) second derivatives, those of the likelihood from a sample of the pairs."""
     some, factor = density.sample(HESSIAN_SAMPLE, seed)
     assumed = density.prior.hessian(vector)
     return assumed + factor * (some.curvature(vector).hessian - assumed)
 
 
-def inverse(matrix: np.ndarray, held: np.ndarray | None = None) -> np.ndarray:
-    """Inverse of a symmetric matrix, as if its eigenvalues were positive and none too small.
+def inverse(matrix: np.ndarray, fixed: np.ndarray | None = None) -> np.ndarray:
+    """Inverse of a symmetric matrix with its eigenvalues made positive and none too small.
 
-    Parameters that are `held` (size,) are inverted apart: beside their curvature all others would
-    look flat.
+    Parameters that are `fixed` (size,) are inverted separately: next to their curvature all others
+    would look flat.
     """
-    if held is not None and held.any():
-        found, rest = np.zeros_like(matrix), np.ix_(~held, ~held)
-        found[held, held] = 1 / np.diag(matrix)[held]
+    if fixed is not None and fixed.any():
+        found, rest = np.zeros_like(matrix), np.ix_(~fixed, ~fixed)
+        found[fixed, fixed] = 1 / np.diag(matrix)[fixed]
         found[rest] = inverse(matrix[rest])
         return found
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
@@ -142,7 +142,7 @@ def inverse(matrix: np.ndarray, held: np.ndarray | None = None) -> np.ndarray:
 
 
 MEAN_SAMPLE = 20_000
-"""Pairs whose gradients are looked at, where there are more."""
+"""Pairs in the gradients of `posterior_mean`, at most."""
 
 MOST_DIRECTIONS = 32
 RANDOM_STEPS = 16
@@ -155,11 +155,11 @@ FURTHEST = 2.0
 def posterior_mean(
     density: Density, mode: np.ndarray, covariance: np.ndarray, seed: int
 ) -> np.ndarray:
-    """(size,) about the mean of the parameters.
+    """(size,) approximate mean of the parameters.
 
     Args:
         density: of the parameters.
-        mode: (size,) where it is highest.
+        mode: (size,) its maximum.
         covariance: (size, size) minus the inverse of the Hessian there.
         seed: of the sample of pairs.
     """
@@ -179,11 +179,11 @@ def posterior_mean(
 
 
 def _steps(directions: np.ndarray, seed: int) -> Iterator[tuple[np.ndarray, float]]:
-    """Steps whose weighted squares add up to those of the directions.
+    """Steps whose weighted outer products sum to those of the directions.
 
-    These themselves where they are few. Otherwise some sums of all of them with random signs, which
-    is right on average (Hutchinson's estimate of a trace), and of a step that is short enough for
-    the third derivatives to be seen alone.
+    The directions themselves where they are few. Otherwise a few sums of all of them with random
+    signs, which is unbiased (Hutchinson's estimate of a trace), with a step short enough for third
+    derivatives to dominate.
     """
     if len(directions) <= MOST_DIRECTIONS:
         yield from ((step, 1.0) for step in directions)
@@ -194,7 +194,7 @@ def _steps(directions: np.ndarray, seed: int) -> Iterator[tuple[np.ndarray, floa
 
 
 def bias_directions(density: Density, covariance: np.ndarray) -> np.ndarray:
-    """(free contexts, size) standard deviations of position bias, which the last layer follows."""
+    """(free contexts, size) standard deviations of position bias; the last layer responds."""
     free = density.prior.free
     factor = np.linalg.cholesky(covariance[:free, :free])
     return np.linalg.solve(factor, covariance[:free])

@@ -1,11 +1,11 @@
-r"""Samples of the posterior by Markov chains (the No-U-Turn sampler of numpyro).
+r"""MCMC samples of the posterior (the No-U-Turn sampler of numpyro).
 
-The chains follow the very log density whose mode and curvature `position.py` finds, in coordinates
-in which its Gaussian is the standard one,
+The target is the log density whose Gaussian approximation `laplace.py` computes, in coordinates
+in which that Gaussian is standard,
 
 .. math:: x = \hat x + L z, \qquad L L^\top = \text{covariance},
 
-so that they start among the likely values and need only a short warm-up.
+so that chains start at likely values and need only a short warm-up.
 """
 
 import sys
@@ -26,12 +26,12 @@ from epiclick.relevance.network import given_to_last
 
 SAMPLES = 1000
 CHAINS = 4
-WARMUP = 200  # steps of each chain that are thrown away
+WARMUP = 200  # discarded steps of each chain
 LARGEST_R_HAT = 1.05
 
 
 def require_numpyro() -> None:
-    """Refuse to go on without numpyro."""
+    """Raise an InputError if numpyro is not installed."""
     otherwise = 'use theta_posterior="laplace"'
     require_extra('theta_posterior="nuts"', ["numpyro"], "nuts", otherwise)
 
@@ -49,24 +49,27 @@ def sample(
 ) -> np.ndarray:
     """Draws of the vector of parameters, chain after chain: (samples, size).
 
-    To be called within `jax.enable_x64(True)`. Warns where the chains do not agree or stumble.
+    Must be called within `jax.enable_x64(True)`. Warns if chains disagree or diverge.
 
     Args:
         density: of the vector.
-        mode: (size,) where it is highest.
-        covariance: (size, size) about that of the posterior.
+        mode: (size,) its maximum.
+        covariance: (size, size) approximate covariance of the posterior.
         seed: of the chains.
         samples: of all chains together; a multiple of their number.
         chains: number of chains.
         warmup: steps of each chain before its samples.
-        progress: show a progress bar, on a terminal.
+        progress: whether to show a progress bar on a terminal.
     """
     require_numpyro()
     from numpyro.diagnostics import split_gelman_rubin
     from numpyro.infer import MCMC, NUTS
 
     if samples % chains:
-        raise InputError(f"samples must be a multiple of {chains} chains, not {samples}")
+        raise InputError(
+            f"samples must be a multiple of {chains} chains, not {samples}",
+            code="samples-not-multiple-of-chains",
+        )
     factor = np.linalg.cholesky(covariance)
     log_density = whole_log_density(density)
 
@@ -100,8 +103,8 @@ def sample(
 def whole_log_density(density: Density) -> Callable[[jax.Array], jax.Array]:
     """The log density of a vector (size,) as one function that jax can trace.
 
-    All pairs are held in memory. They are gone through batch by batch, and what a batch needs for
-    its gradient is found again when that is asked for, so that no more is held than one needs.
+    All pairs are in memory, but are processed batch by batch; intermediate values of a batch are
+    recomputed for the gradient, so that only those of one batch are in memory at a time.
     """
     batches = [
         (jnp.concatenate(given_to_last(density.body, inputs, density.width), axis=1), batch)
@@ -124,7 +127,7 @@ def whole_log_density(density: Density) -> Callable[[jax.Array], jax.Array]:
 def _log_likelihood(
     density: Density, vector: jax.Array, hidden: jax.Array, batch: PairBatch
 ) -> jax.Array:
-    """Of a batch, in closed form where there is one, which is faster to differentiate."""
+    """Of a batch, in closed form where possible, which is faster to differentiate."""
     own, given, layer = unpack(density.emitter, vector, (), hidden)
     raw = given @ layer
     alpha, beta = betas_of(raw[:, 0], raw[:, 1], jnp, smooth=True)
@@ -133,18 +136,18 @@ def _log_likelihood(
 
 
 def _check(r_hat: np.ndarray, divergences: int, samples: int) -> None:
-    """Warn of chains that are not to be trusted."""
+    """Warn if chains disagree or diverged."""
     remedy = 'compare position_bias(kind="robust"), and give the log more clicks if you can'
     if np.nanmax(r_hat) > LARGEST_R_HAT:
         _warn(
             "the Markov chains of position bias do not agree with each other (r-hat "
-            f"{np.nanmax(r_hat):.2f}, should be below {LARGEST_R_HAT}), so that their intervals "
-            f"are not to be trusted; {remedy}"
+            f"{np.nanmax(r_hat):.2f}, should be below {LARGEST_R_HAT}), so their intervals are "
+            f"unreliable; {remedy}"
         )
     if divergences:
         _warn(
-            f"{divergences:,} of {samples:,} steps of the Markov chains of position bias went "
-            f"astray (divergences), so that intervals may be too narrow; {remedy}"
+            f"{divergences:,} of {samples:,} steps of the Markov chains of position bias diverged, "
+            f"so intervals may be too narrow; {remedy}"
         )
 
 

@@ -1,12 +1,12 @@
 r"""Relevance of pairs given their clicks: mixtures of Betas, numeric integration for many displays.
 
-After the W unclicked displays of a pair relevance is a mixture of Beta(p + n, b + W - n), where n
-counts those that attracted but were not looked at. Neighbours differ by one simple term,
+After the W unclicked displays of a pair, relevance is a mixture of Beta(p + n, b + W - n), where n
+counts those that were attractive but not examined. Neighbours differ by one simple term,
 
 .. math:: I_z(\alpha, \beta) - I_z(\alpha + 1, \beta - 1)
           = \frac{z^\alpha (1 - z)^{\beta - 1}}{\alpha B(\alpha, \beta)},
 
-so that the distribution function is that of the last component plus positive terms: one incomplete
+so the distribution function is that of the last component plus positive terms: one incomplete
 beta function whatever W is, and no cancellation where it is small.
 
 In u = logit(zeta) the posterior of a pair with p = a + M is proportional to
@@ -15,16 +15,16 @@ In u = logit(zeta) the posterior of a pair with p = a + M is proportional to
           k(\zeta) = (1 - \zeta)^b \prod_k (1 - \theta_k \zeta)^{W_k},
 
 which has one mode. Without clicks and with a small alpha its left tail exp(p u) is thousands of
-logits long. By parts that tail comes off in closed form, and what is left to integrate is positive
-and falls like exp((p + 1) u):
+logits long. Integration by parts gives that tail in closed form; the remaining integrand is
+positive and falls like exp((p + 1) u):
 
 .. math:: p \int_{-\infty}^u g = g(u) + \int_{-\infty}^u \zeta\, g\, \Big(p + b + \sum_k W_k
           \frac{\theta_k (1 - \zeta)}{1 - \theta_k \zeta}\Big)\, du'.
 
-Against 400,000 nodes the probability below a quantile was off by at most 2e-7 in 500 pairs with
-alpha and beta from 1e-3 to 30, 17 to 100,000 unclicked displays, and theta from 1e-6 to 1. The Beta
-of the same mean and variance is no substitute: under a uniform prior the probability below its 5 %
-and 95 % points was off by 0.009 in half of 192 pairs, and by 0.04 in the worst.
+Compared with 400,000 nodes, the probability below a quantile was off by at most 2e-7 in 500 pairs
+with alpha and beta from 1e-3 to 30, 17 to 100,000 unclicked displays, and theta from 1e-6 to 1. The
+Beta of the same mean and variance is no substitute: under a uniform prior the probability below its
+5 % and 95 % points was off by 0.009 in half of 192 pairs, and by 0.04 in the worst.
 """
 
 from collections.abc import Callable
@@ -37,15 +37,15 @@ from scipy import special
 from epiclick.beta import Beta
 from epiclick.relevance.average import HIGHEST, as_logit, logit_quantile, matched_beta
 
-SETTLED = 1e-6  # logits of probability; leaves an error of about its square
+SETTLED = 1e-6  # in logits of probability; the remaining error is about its square
 
 
 @dataclass(frozen=True, eq=False)
 class BetaMixture:
-    """Mixtures of Beta(p + n, b + last - n), n = 0 ... last, one a pair.
+    """Mixtures of Beta(p + n, b + last - n), n = 0 ... last, one per pair.
 
     Attributes:
-        weights: (pairs, components) adding up to 1; 0 beyond `last`.
+        weights: (pairs, components) summing to 1; 0 beyond `last`.
         alphas: (pairs, components) p + n.
         betas: (pairs, components) b + last - n.
         last: (pairs,) n of the last component.
@@ -84,7 +84,7 @@ class BetaMixture:
         return np.stack([self.quantile(each) for each in probabilities])
 
     def cdf(self, zeta: np.ndarray) -> np.ndarray:
-        """P(relevance <= zeta), (pairs,), at one zeta a pair."""
+        """P(relevance <= zeta), (pairs,), at one zeta per pair."""
         cdf, _ = self.at(as_logit(zeta), self.log_scale())
         return np.clip(np.where(zeta < 1, cdf, 1), 0, 1)
 
@@ -97,12 +97,12 @@ class BetaMixture:
 
         Args:
             logit: (pairs,) of relevance.
-            log_scale: (pairs,) from `log_scale()`, worked out once for many logits.
+            log_scale: (pairs,) from `log_scale()`, computed once for many logits.
         """
         pair = np.arange(len(self.last))
         odds, log_z, log_other = np.exp(logit), special.log_expit(logit), special.log_expit(-logit)
         a, b = self.alphas[pair, self.last], self.betas[pair, self.last]
-        left = logit < 0  # the smaller of zeta and 1 - zeta carries all digits
+        left = logit < 0  # the smaller of zeta and 1 - zeta has all significant digits
         near = special.betainc(
             np.where(left, a, b), np.where(left, b, a), np.exp(np.where(left, log_z, log_other))
         )
@@ -127,7 +127,7 @@ def _log_scale(alpha: np.ndarray, beta: np.ndarray) -> np.ndarray:
 def _logit_of_quantile(mixture: BetaMixture, probability: float) -> np.ndarray:
     """By Newton's method within a bracket: (pairs,).
 
-    The first component lies lowest and the last one highest, so that with z = sigmoid(u)
+    The first component is the lowest and the last one the highest, so with z = sigmoid(u)
 
         cdf <= exp(p u) / (p B(p, b + last)),  1 - cdf <= exp(-b u) / (b B(p + last, b)).
     """
@@ -149,8 +149,8 @@ def _logit_of_quantile(mixture: BetaMixture, probability: float) -> np.ndarray:
 NODES = 128
 MODE_HALVINGS = 40
 REACH_HALVINGS = 8
-LOWEST = -60.0  # logits; no mode lies lower, even after 1e18 displays
-NEGLIGIBLE = 40.0  # so far below its peak, in logarithms, the integrand ends
+LOWEST = -60.0  # logits; no mode is lower, even after 1e18 displays
+NEGLIGIBLE = 40.0  # the integrand is cut off this far below its peak, in logarithms
 TINY = np.finfo(float).tiny
 PANEL = np.array([11, -93, 802, 802, -93, 11]) / 1440
 """Integral over the third of five equal steps, exact for polynomials up to the fifth degree."""
@@ -181,7 +181,7 @@ class HeadPosterior:
         return log_g
 
     def pull(self, u: np.ndarray) -> np.ndarray:
-        """b + sum W theta (1 - zeta) / (1 - theta zeta), by which unclicked displays lower u."""
+        """b + sum W theta (1 - zeta) / (1 - theta zeta), the pull of unclicked displays on u."""
         z, other = special.expit(u), special.expit(-u)
         pull = np.broadcast_to(self.beta, u.shape).copy()
         for displays, rest in zip(self.unclicked.T, self.rest, strict=True):
@@ -189,7 +189,7 @@ class HeadPosterior:
         return pull
 
     def log_integrand(self, u: np.ndarray) -> np.ndarray:
-        """Logarithm of what is left to integrate."""
+        """Logarithm of the remaining integrand."""
         return special.log_expit(u) + self.log_density(u) + np.log(self.p + self.pull(u))
 
     def fall(self, u: np.ndarray) -> np.ndarray:
@@ -197,7 +197,7 @@ class HeadPosterior:
         return special.expit(u) * self.pull(u) - (self.p + 1) * special.expit(-u)
 
     def width(self, u: np.ndarray) -> np.ndarray:
-        """Standard deviation of the Gaussian that bends at a mode u like zeta g; at most 1."""
+        """Standard deviation of a Gaussian with the curvature of zeta g at a mode u; at most 1."""
         z, other = special.expit(u), special.expit(-u)
         bend = (self.p + 1) * other**2 + self.beta * z**2
         for displays, rest in zip(self.unclicked.T, self.rest, strict=True):
@@ -210,7 +210,7 @@ class HeadPosterior:
         return special.expit(np.stack([_invert(u, cdf, density, self.p, q) for q in probabilities]))
 
     def cdf(self, zeta: np.ndarray) -> np.ndarray:
-        """P(relevance <= zeta), (pairs,), at one zeta a pair."""
+        """P(relevance <= zeta), (pairs,), at one zeta per pair."""
         return np.where(zeta < 1, _interpolate(*self._grid, self.p, as_logit(zeta)), 1)
 
     @cached_property
@@ -226,7 +226,7 @@ class HeadPosterior:
         width, top = self.width(mode), self.log_integrand(mode)
 
         def place(t: np.ndarray) -> np.ndarray:
-            # nodes at equal steps of t are dense at the mode and ever sparser in the tails
+            # nodes at equal steps of t are dense at the mode and sparse in the tails
             return mode + width * np.sinh(t)
 
         def reach(sign: int, end: np.ndarray) -> np.ndarray:
@@ -253,7 +253,7 @@ class HeadPosterior:
 def _turn(
     condition: Callable[[np.ndarray], np.ndarray], low: np.ndarray, high: np.ndarray, halvings: int
 ) -> np.ndarray:
-    """Where a condition that is false at `low` turns true, from above; `high` where it does not."""
+    """Where a condition that is false at `low` becomes true, from above; `high` if it does not."""
     for _ in range(halvings):
         middle = (low + high) / 2
         found = condition(middle)
@@ -286,7 +286,7 @@ def _invert(
 def _interpolate(
     u: np.ndarray, cdf: np.ndarray, density: np.ndarray, p: np.ndarray, logit: np.ndarray
 ) -> np.ndarray:
-    """The cdf at one logit a pair, by cubic interpolation of logit(cdf) over u: (pairs,)."""
+    """The cdf at one logit per pair, by cubic interpolation of logit(cdf) over u: (pairs,)."""
     after = np.clip((u < logit).sum(axis=0), 1, len(u) - 1)
     at, y, slope = _ends(u, cdf, density, after)
     inside = special.expit(_cubic(logit, at, y, slope))
