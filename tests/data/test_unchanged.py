@@ -12,9 +12,9 @@ import pytest
 from epiclick.data import by_column, page_weights, readers
 from epiclick.data.by_column import marked_and_rest
 from epiclick.data.features import read_features
+from epiclick.data.files import unchanged
 from epiclick.data.readers import count_log, read_log
 from epiclick.data.schema import LogOptions
-from epiclick.data.sources import unchanged
 
 from ..raising import raises_code
 

@@ -193,7 +193,7 @@ def compare(
     from epiclick.comparison.compare_rankers import compare as compare_rankings
     from epiclick.comparison.compare_rankers import true_values, true_values_sentence
     from epiclick.data.features import read_features
-    from epiclick.data.sources import unchanged
+    from epiclick.data.files import unchanged
     from epiclick.evaluation.truth import read_truth
 
     silent = quiet or as_json

@@ -211,8 +211,8 @@ def evaluate(
     """
     from epiclick.api import load
     from epiclick.data.by_column import count_by
+    from epiclick.data.files import unchanged
     from epiclick.data.page_weights import page_weights
-    from epiclick.data.sources import unchanged
     from epiclick.evaluation.truth import coverage_in_world, coverage_summary, read_truth
 
     silent = quiet or as_json

@@ -228,7 +228,7 @@ def export(
     """
     from epiclick.api import load
     from epiclick.data.features import read_features
-    from epiclick.data.sources import unchanged
+    from epiclick.data.files import unchanged
 
     silent = quiet or as_json
     settings: dict[str, Any] = {

@@ -377,7 +377,7 @@ def fit(
             counts = read(log)
         else:
             from epiclick.data.by_column import marked_and_rest
-            from epiclick.data.sources import unchanged
+            from epiclick.data.files import unchanged
 
             with unchanged(log):
                 marked, rest = marked_and_rest(log, log_options, randomised)

@@ -51,7 +51,7 @@ def report(
     from epiclick.api import load
     from epiclick.comparison.compare_rankers import compare, true_values
     from epiclick.data.features import read_features
-    from epiclick.data.sources import unchanged
+    from epiclick.data.files import unchanged
     from epiclick.evaluation.truth import read_truth
     from epiclick.report.page import gather, write_report
     from epiclick.report.report_sources import Sources

@@ -11,9 +11,10 @@ import pyarrow as pa
 from epiclick.data.arrays import as_array, distinct
 from epiclick.data.counting import number
 from epiclick.data.engine import Source, engine_errors, stoppable
+from epiclick.data.files import unchanged
 from epiclick.data.ids import settle_types, type_problems
 from epiclick.data.schema import ALIASES, LogColumns, LogOptions
-from epiclick.data.sources import open_source, unchanged
+from epiclick.data.sources import open_source
 from epiclick.errors import InputError, Problem, did_you_mean
 
 IDS = ("query_id", "doc_id")

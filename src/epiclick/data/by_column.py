@@ -11,12 +11,13 @@ import pyarrow as pa
 from epiclick.data.arrays import as_array, distinct, locate_rows
 from epiclick.data.counts import ClickCounts
 from epiclick.data.engine import engine_errors, quote_name, stoppable
+from epiclick.data.files import unchanged
 from epiclick.data.ids import settle_types
 from epiclick.data.page_weights import check_same
 from epiclick.data.pages import kept_rows
 from epiclick.data.readers import count_log, counts_files, open_log
 from epiclick.data.schema import ALIASES, LogOptions, unknown_column
-from epiclick.data.sources import open_source, unchanged
+from epiclick.data.sources import open_source
 from epiclick.data.where import select_where
 from epiclick.errors import InputError, InputWarning, Problem, did_you_mean
 

@@ -26,7 +26,7 @@ from epiclick.data.checksums import (
     listed_blocks,
     to_json,
 )
-from epiclick.data.sources import State, refuse_changed, state_of
+from epiclick.data.files import State, refuse_changed, state_of
 from epiclick.data.writing import folder_aside, named
 from epiclick.errors import InputError, InputWarning
 

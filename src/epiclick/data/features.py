@@ -262,8 +262,8 @@ def read_features(
     import pandas as pd
 
     from epiclick.data.feature_rows import FeatureRows
-    from epiclick.data.files import find_files, paths_in
-    from epiclick.data.sources import open_source, refuse_changed, state_of
+    from epiclick.data.files import find_files, paths_in, refuse_changed, state_of
+    from epiclick.data.sources import open_source
 
     def find() -> FeatureRows:
         return FeatureRows.find(open_source(source), columns or {}, ids)

@@ -1,4 +1,4 @@
-"""Files: found by path, folder or glob, classified by kind, checked for damage."""
+"""Files: found by path, folder or glob, classified by kind, checked for damage and for changes."""
 
 import codecs
 import glob
@@ -8,6 +8,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from glob import has_magic
 from io import BufferedIOBase
 from pathlib import Path
@@ -263,3 +264,86 @@ def _text_problem(
             return Problem(f"{file}: {what}", remedy=remedy, code=code)
         line += block.count(b"\n")
     return None
+
+
+State = list[list[Any]]
+"""Per file: path, size, times of modification and of status change, inode."""
+
+
+@contextmanager
+def unchanged(source: Any) -> Iterator[None]:
+    """Refuse what was read in the block if a file of the source changed, appeared or disappeared.
+
+    A log is read in several passes, and numbers from two versions of it contradict each other. To
+    be entered before any file is read. Tables are not checked.
+    """
+    paths = paths_in(source)
+    if not paths:
+        yield
+        return
+    before = state_of(find_files(paths))
+    try:
+        yield
+    except Exception as error:
+        # whatever the error, report a file that changed as its cause
+        if change := _change(_present(paths), before):
+            raise _changed_error(change) from error
+        raise
+    refuse_changed(_present(paths), before)
+
+
+def refuse_changed(files: Sequence[Path], before: State) -> None:
+    """Raise if the files differ from an earlier state."""
+    if change := _change(files, before):
+        raise _changed_error(change)
+
+
+def state_of(files: Sequence[Path]) -> State:
+    """The state of the files, which distinguishes one version from another."""
+    state = []
+    for file in files:
+        try:
+            stat = file.stat()
+        except FileNotFoundError as error:
+            raise _changed_error(f"{file} (it is gone)") from error
+        times = [stat.st_mtime_ns, stat.st_ctime_ns]
+        state.append([str(file.absolute()), stat.st_size, *times, stat.st_ino])
+    return state
+
+
+def _present(paths: Sequence[str | Path]) -> list[Path]:
+    """The files that some paths have now, skipping paths that no longer have any."""
+    files: list[Path] = []
+    for path in paths:
+        try:
+            files += find_files([path])
+        except InputError:
+            continue
+    return files
+
+
+def _change(files: Sequence[Path], before: State) -> str:
+    """The first file that changed, and how; "" if none did."""
+    earlier = {name: rest for name, *rest in before}
+    now = {}
+    for file in files:
+        name = str(file.absolute())
+        if name not in earlier:
+            return f"{file} (it is new)"
+        try:
+            now[name] = state_of([file])[0][1:]
+        except InputError:
+            return f"{file} (it is gone)"
+        if now[name] != earlier[name]:
+            size, old = now[name][0], earlier[name][0]
+            how = f"{old:,} bytes, then {size:,}" if size != old else "it was written again"
+            return f"{file} ({how})"
+    gone = [name for name in earlier if name not in now]
+    return f"{gone[0]} (it is gone)" if gone else ""
+
+
+def _changed_error(change: str) -> InputError:
+    return InputError(
+        f"{change} changed while being read. Copy it, or read it again once it is complete.",
+        code="changed-while-reading",
+    )

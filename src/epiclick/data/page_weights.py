@@ -18,11 +18,11 @@ from epiclick.data.arrays import locate_rows
 from epiclick.data.counting import count_expression, row_rules
 from epiclick.data.counts import ClickCounts
 from epiclick.data.engine import engine_errors, stoppable
+from epiclick.data.files import unchanged
 from epiclick.data.ids import settle_types
 from epiclick.data.pages import kept_rows
 from epiclick.data.readers import counts_files, open_log
 from epiclick.data.schema import LogColumns, LogOptions
-from epiclick.data.sources import unchanged
 from epiclick.errors import InputError
 
 LENGTH = "epiclick_page_length"

@@ -24,7 +24,7 @@ from epiclick.data.counts import ClickCounts
 from epiclick.data.counts_metadata import CountsMetadata
 from epiclick.data.engine import Source, engine_errors, stoppable
 from epiclick.data.features import FeatureTable, read_features
-from epiclick.data.files import damage, find_files, kind_of, paths_in, repeated_files
+from epiclick.data.files import damage, find_files, kind_of, paths_in, repeated_files, unchanged
 from epiclick.data.ids import settle_types, similar_queries, type_problems
 from epiclick.data.pages import (
     PAGE_ID_PRESENT,
@@ -35,7 +35,7 @@ from epiclick.data.pages import (
 )
 from epiclick.data.robots import Suspicion, busy_users, left_out, suspicious_pages, without_robots
 from epiclick.data.schema import LogColumns, LogOptions, options_of, resolve_columns
-from epiclick.data.sources import open_source, unchanged
+from epiclick.data.sources import open_source
 from epiclick.data.where import select_where
 from epiclick.errors import InputError, InputWarning, Problem
 
