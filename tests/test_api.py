@@ -101,11 +101,11 @@ def test_features_of_another_width_or_name_are_refused(
 ) -> None:
     features = world.features
     fewer = ec.FeatureTable(features.keys, features.names[:-1], features.matrix[:, :-1])
-    with raises_code("features-missing") as caught:
+    with raises_code("missing-feature-columns") as caught:
         model.relevance(fewer)
     assert "1 feature, first 'f3'" in str(caught.value)
     renamed = ec.FeatureTable(features.keys, ("F0", *features.names[1:]), features.matrix)
-    with raises_code("features-missing") as caught:
+    with raises_code("missing-feature-columns") as caught:
         model.relevance(renamed)
     assert "did you mean 'F0'" in str(caught.value)
     more = ec.FeatureTable(

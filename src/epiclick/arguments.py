@@ -46,7 +46,7 @@ def check_whole(name: str, value: object, least: int = 0) -> None:
     if not (is_whole(value) and int(value) >= least):  # type: ignore[call-overload]
         raise InputError(
             f"{name} must be a whole number of at least {least}, not {shown(value)}",
-            code="invalid-whole-number",
+            code="not-whole-number",
         )
 
 
@@ -93,7 +93,7 @@ def as_numbers(name: str, values: Any) -> np.ndarray:
     except (TypeError, ValueError) as error:
         raise InputError(
             f"{name} must be a number or an array of numbers, not {shown(values)}",
-            code="not-numeric",
+            code="not-a-number",
         ) from error
 
 

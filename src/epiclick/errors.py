@@ -27,7 +27,7 @@ class Problem:
     examples: Sequence[str] = ()
     remedy: str = ""
     droppable: bool = True
-    code: str = field(default="", kw_only=True)
+    code: str = field(kw_only=True)
 
     def __str__(self) -> str:
         """The problem in one line."""
@@ -51,7 +51,7 @@ class InputError(ValueError):
         problems: one entry per kind of mistake, where several are reported together.
     """
 
-    def __init__(self, message: str, *, code: str = "", problems: Sequence[Problem] = ()) -> None:
+    def __init__(self, message: str, *, code: str, problems: Sequence[Problem] = ()) -> None:
         """Store the code and the problems along with the message."""
         super().__init__(message)
         self.code = code

@@ -90,10 +90,10 @@ def test_an_error_in_a_world_is_not_hidden(tiny: Family) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "named"),
     [
-        ({"worlds": 0}, "invalid-whole-number", "worlds=0"),
+        ({"worlds": 0}, "not-whole-number", "worlds=0"),
         ({"shrink": 0.0}, "invalid-number", "shrink=0.0"),
-        ({"jobs": 0}, "invalid-whole-number", "jobs=0"),
-        ({"seed": -1}, "invalid-whole-number", "seed=-1"),
+        ({"jobs": 0}, "not-whole-number", "jobs=0"),
+        ({"seed": -1}, "not-whole-number", "seed=-1"),
         ({"methods": ["margnal"]}, "unknown-method", "did you mean 'marginal'"),
         ({"methods": []}, "no-methods", "marginal is the default"),
         ({"families": []}, "no-families", "leave out families"),

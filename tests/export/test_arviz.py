@@ -148,7 +148,7 @@ def test_what_has_no_samples_is_refused(
         to_inference_data(certain)
     with raises_code("not-fitted"):
         to_inference_data(ec.EpistemicPBM())
-    with raises_code("model-without-features"):
+    with raises_code("trained-without-features"):
         to_inference_data(by_ids, features=misled.features)
     with raises_code("draws-out-of-range") as error:
         to_inference_data(model, draws=0)

@@ -268,6 +268,6 @@ def test_dataset_from_letor_text(tmp_path, monkeypatch):
 
 
 def test_refuses_wrong_arguments_before_it_computes():
-    with raises_code("invalid-whole-number") as caught:
+    with raises_code("not-whole-number") as caught:
         simulate(pages=0, users="robots")
     assert [problem.code for problem in caught.value.problems][1:] == ["unknown-choice"]

@@ -60,12 +60,12 @@ def test_a_dataset_has_its_own_sizes():
 @pytest.mark.parametrize(
     ("argument", "value", "code"),
     [
-        ("queries", 0, "invalid-whole-number"),
-        ("docs", 2.5, "invalid-whole-number"),
-        ("features", True, "invalid-whole-number"),
-        ("pages", -1, "invalid-whole-number"),
-        ("positions", 0, "invalid-whole-number"),
-        ("seed", -1, "invalid-whole-number"),
+        ("queries", 0, "not-whole-number"),
+        ("docs", 2.5, "not-whole-number"),
+        ("features", True, "not-whole-number"),
+        ("pages", -1, "not-whole-number"),
+        ("positions", 0, "not-whole-number"),
+        ("seed", -1, "not-whole-number"),
         ("policy_strength", -0.1, "invalid-number"),
         ("policy_strength", math.inf, "invalid-number"),
         ("taste_sd", math.nan, "invalid-number"),
@@ -73,7 +73,7 @@ def test_a_dataset_has_its_own_sizes():
         ("relevance", "gamma", "unknown-choice"),
         ("theta", [1.0, 0.0, 1.2], "probability-out-of-range"),
         ("theta", [math.nan], "probability-out-of-range"),
-        ("theta", [], "invalid-whole-number"),
+        ("theta", [], "not-whole-number"),
     ],
 )
 def test_refuses_each_wrong_argument(argument, value, code):
@@ -93,7 +93,7 @@ def test_reports_all_problems_together():
         resolve(queries=0, pages="many", theta=[0.5, 2.0], positions=3, users="dbn", seed=1.5)
     found = {(problem.what.split()[0], problem.code) for problem in caught.value.problems}
     assert found == {
-        *((name, "invalid-whole-number") for name in ("pages", "queries", "seed")),
+        *((name, "not-whole-number") for name in ("pages", "queries", "seed")),
         *(("theta", "wrong-length"), ("theta", "probability-out-of-range")),
         ("users", "unknown-choice"),
     }

@@ -249,7 +249,7 @@ def test_a_full_disk_leaves_the_earlier_checkpoint(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(writing.os, "replace", full)
-    with raises_code("cannot-write-file") as caught:
+    with raises_code("cannot-write") as caught:
         checkpoint.keep(replace(start, best_epochs=(1,)), True)
     assert "No space left" in str(caught.value)
     assert (tmp_path / "run").read_bytes() == before

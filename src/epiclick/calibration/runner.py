@@ -310,10 +310,10 @@ def _check(worlds: int, seed: int, shrink: float, jobs: int) -> None:
     problems = [
         Problem(f"{name} must be {rule}", 1, "argument", (f"{name}={value!r}",), code=code)
         for name, value, rule, valid, code in (
-            ("worlds", worlds, "a whole number above 0", worlds >= 1, "invalid-whole-number"),
-            ("seed", seed, "a whole number, 0 or above", seed >= 0, "invalid-whole-number"),
+            ("worlds", worlds, "a whole number above 0", worlds >= 1, "not-whole-number"),
+            ("seed", seed, "a whole number, 0 or above", seed >= 0, "not-whole-number"),
             ("shrink", shrink, "a number above 0", 0 < shrink < float("inf"), "invalid-number"),
-            ("jobs", jobs, "a whole number above 0", jobs >= 1, "invalid-whole-number"),
+            ("jobs", jobs, "a whole number above 0", jobs >= 1, "not-whole-number"),
         )
         if not valid
     ]

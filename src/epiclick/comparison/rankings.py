@@ -41,7 +41,7 @@ def scored_rows(
     if features is None:
         what = "a function scores features, but none are given"
         remedy = "Give features, or a table of query_id, doc_id and position."
-        problems.append(Problem(what, remedy=remedy, code="missing-features"))
+        problems.append(Problem(what, remedy=remedy, code="features-needed"))
     if others := [column for column in options.context if column != "position"]:
         what = f"a function gives one list per query, which has no {' and no '.join(others)}"
         remedy = f"Give a table of query_id, doc_id, {', '.join(options.context)}."

@@ -83,7 +83,7 @@ def items_of(
         if features is None:
             raise InputError(
                 "the model was trained with features; give those of the items",
-                code="missing-features",
+                code="features-needed",
             )
         row = features.locate(*(table[name].combine_chunks() for name in keys))
         if counts is not None and counts.features is None:

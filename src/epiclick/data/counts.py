@@ -462,7 +462,7 @@ class ClickCounts:
         metadata = CountsMetadata.of(path)
         if metadata is None:
             raise InputError(
-                f"{path} was not written by epiclick; read it with read_log", code="foreign-file"
+                f"{path} was not written by epiclick; read it with read_log", code="foreign-files"
             )
         return cls.from_table(
             metadata.read_rows(path),

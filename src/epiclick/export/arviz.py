@@ -122,7 +122,7 @@ def samples_by_features(
     if fitted.features is None:
         raise InputError(
             "the model was trained without features, so it cannot predict from them; give clicks",
-            code="model-without-features",
+            code="trained-without-features",
         )
     rows = np.arange(min(most, len(features)))
     parts = relevance_of_rows(fitted, networks_of(draws), features, rows)

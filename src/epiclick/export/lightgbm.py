@@ -185,7 +185,7 @@ def lightgbm_data(
         raise InputError(
             "a ranker is trained on features, and none were given; give a table with query_id, "
             "doc_id and a column for each (on the command line: --features)",
-            code="missing-features",
+            code="features-needed",
         )
     if how == "posterior":
         if clip is not None:

@@ -170,7 +170,7 @@ def columns_of(fitted: FittedModel, features: FeatureTable) -> np.ndarray | None
             shown,
             f"The table has {len(given)} features. Give those the model was trained on, under the "
             "same names.",
-            code="features-missing",
+            code="missing-feature-columns",
         )
         raise InputError.of("features", [problem])
     if extra:

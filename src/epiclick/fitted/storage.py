@@ -283,7 +283,7 @@ def load_model(path: StrPath) -> FittedModel:
         why = getattr(error, "strerror", None) or str(error) or "not enough memory"
         raise InputError(
             f"the model {folder} cannot be read ({why}). Check its path, permissions and size.",
-            code="cannot-read-file",
+            code="cannot-read",
         ) from error
     with reading(folder / METADATA):
         fitted = rebuild(upgraded(metadata), parameters, queries, items, posterior, members)

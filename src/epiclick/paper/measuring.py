@@ -88,7 +88,7 @@ class Measure:
             nu = alpha + beta
             mu = alpha / nu
         if not np.isfinite(mu).all():
-            raise Diverged("the network's outputs overflow")
+            raise Diverged("the network's outputs overflow", code="training-diverged")
         found = {"mu_mean": mu.mean(), "mu_sd": mu.std(ddof=1)}
         if fitted.relevance_head.has_uncertainty:
             found |= {"nu_mean": nu.mean(), "nu_sd": nu.std(ddof=1)}

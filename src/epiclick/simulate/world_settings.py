@@ -106,7 +106,7 @@ def resolve_settings(
             for name, value in misplaced.items()
         ),
         *(
-            _problem(f"{name} must be a whole number above 0", name, value, "invalid-whole-number")
+            _problem(f"{name} must be a whole number above 0", name, value, "not-whole-number")
             for name, value in {**counts, "positions": positions}.items()
             if not _whole(value, at_least=1)
         ),
@@ -123,7 +123,7 @@ def resolve_settings(
     ]
     if not _whole(seed, at_least=0):
         rule = "seed must be a whole number, 0 or above"
-        problems.append(_problem(rule, "seed", seed, "invalid-whole-number"))
+        problems.append(_problem(rule, "seed", seed, "not-whole-number"))
     if theta is not None:
         problems += _theta_problems(theta, positions, users)
     if problems:

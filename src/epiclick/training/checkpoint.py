@@ -73,7 +73,7 @@ class Checkpoint:
             raise InputError(
                 f"the checkpoint {self.path} cannot be written ({error}); an earlier one is "
                 "unchanged. Free some space or choose another folder, then continue with --resume.",
-                code="cannot-write-file",
+                code="cannot-write",
             ) from error
         self._written = time.monotonic()
 
