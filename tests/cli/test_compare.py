@@ -446,9 +446,9 @@ def test_the_log_is_read_as_told(
     ask = ["compare", marginal[0], *SAMPLES, *rankings(shelf / "f0.parquet"), "--json"]
     ask += ["--features", world / "features.parquet", "--clicks", tmp_path / "log.parquet"]
     assert epiclick(*ask).code == 2
-    told = epiclick(*ask, "--column", "position=place").record
+    renamed = epiclick(*ask, "--column", "position=place").record
     usual = epiclick(*ask[:-1], world / "early.parquet").record
-    assert told["rankers"] == usual["rankers"]
+    assert renamed["rankers"] == usual["rankers"]
 
 
 @pytest.fixture(scope="module")

@@ -66,15 +66,15 @@ def on_a_terminal(*command: str, **variables: str) -> str:
     environment = {**kept, "TERM": "xterm-256color", "COLUMNS": "80", **variables}
     process = subprocess.Popen(command, stdout=theirs, stderr=theirs, env=environment)
     os.close(theirs)
-    told = b""
+    written = b""
     try:
         while block := os.read(ours, 4096):
-            told += block
+            written += block
     except OSError:  # the other end was closed
         pass
     os.close(ours)
     assert process.wait(timeout=30) == 0
-    return told.decode()
+    return written.decode()
 
 
 TABLE = "from epiclick.cli.console import print_table as p; p('T', ['a'], [['1']])"

@@ -95,7 +95,7 @@ def test_a_column_tells_scores_apart(evaluated: Done, expected: pd.DataFrame) ->
 
 @pytest.fixture(scope="session")
 def by_several(world: Path, marginal: tuple[Path, Done], cli_folder: Path) -> tuple[Path, Done]:
-    """The late pages with columns of whole pages and one of items, told apart by all."""
+    """The late pages with columns of whole pages and one of items, to score by all of them."""
     log = pd.read_parquet(world / "late.parquet")
     log["variant"] = np.where(log["page_id"] % 2 == 0, "new", "old")
     log["day"] = pd.Timestamp("2026-03-01") + pd.to_timedelta(log["page_id"] % 3, "D")

@@ -188,15 +188,15 @@ def test_json_that_is_nested_too_deeply_is_refused(
 ) -> None:
     deep = shop / "deep.json"
     deep.write_text("[" * 100_000)
-    told = shop / "world"
-    told.mkdir()
-    (told / "truth.json").write_text("[" * 100_000)
-    (told / "relevance.parquet").write_bytes((world / "relevance.parquet").read_bytes())
+    damaged = shop / "world"
+    damaged.mkdir()
+    (damaged / "truth.json").write_text("[" * 100_000)
+    (damaged / "relevance.parquet").write_bytes((world / "relevance.parquet").read_bytes())
     log, features = world / "late.parquet", world / "features.parquet"
     for call in (
         ["fit", "clicks.csv", "--out", "m", "--position-bias", deep],
         ["reproduce", "--out", "R", "--rates", deep],
-        ["evaluate", marginal[0], log, "--features", features, "--truth", told],
+        ["evaluate", marginal[0], log, "--features", features, "--truth", damaged],
     ):
         done = epiclick(*call, "--quiet")
         assert (done.code, "Traceback" in done.err) == (2, False), done.err

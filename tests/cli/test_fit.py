@@ -425,10 +425,10 @@ def test_an_anchor_is_typed_as_the_contexts_are() -> None:
 def test_help_shows_the_defaults_of_the_models() -> None:
     words = epiclick("fit", "--help").out
     assert "Example: epiclick fit clicks.parquet" in words
-    told = " ".join(words.split())
-    assert f"[default: {EPOCHS}, without features {EPOCHS_TO_MODE} (the paper's" in told
-    assert f"[default: {EpistemicPBM().level}]" in told
-    assert f"pointwise {PointwisePBM().batch_size}]" in told
+    text = " ".join(words.split())
+    assert f"[default: {EPOCHS}, without features {EPOCHS_TO_MODE} (the paper's" in text
+    assert f"[default: {EpistemicPBM().level}]" in text
+    assert f"pointwise {PointwisePBM().batch_size}]" in text
     assert max(map(len, words.splitlines())) <= 80
     assert "[default: the model's]" in epiclick("evaluate", "--help").out
 

@@ -49,7 +49,7 @@ def test_json_tells_what_was_given_and_compared(
     assert record["position_bias"][2]["mean"] == pytest.approx(0.25, abs=1e-3)
     assert record["posterior"]["pareto_k"] is not None
     assert [row["position"] for row in record["posterior"]["by_position"]] == [2]
-    # where neither was asked for, neither is told
+    # neither is reported if not asked for
     plain = marginal[1].record
     assert plain["given_bias"] is None
     assert "randomised" not in plain["identifiability"]

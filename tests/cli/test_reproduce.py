@@ -90,9 +90,9 @@ def test_rates_are_told_and_written(out: Path, tmp_path: Path, monkeypatch) -> N
 
     tuned = [runs.Tuned("pointwise", {0.001: -0.5, 0.003: -0.4, 0.01: -float("inf")})]
     monkeypatch.setattr(runs, "tune", lambda *given, **options: tuned)
-    told = epiclick(*CALL, *METHODS, "--out", tmp_path, "--tune")
-    assert told.code == 0, told.err
-    assert "0.003" in told.out
+    tuned_run = epiclick(*CALL, *METHODS, "--out", tmp_path, "--tune")
+    assert tuned_run.code == 0, tuned_run.err
+    assert "0.003" in tuned_run.out
     record = epiclick(*CALL, *METHODS, "--out", tmp_path, "--tune", "--json").record
     assert record["rates"] == [
         {

@@ -138,10 +138,7 @@ def compare(
     features: options.Features = None,
     clicks: Annotated[
         list[str] | None,
-        Option(
-            metavar="LOG",
-            help="Log with clicks on the items and traffic of the queries. May be repeated.",
-        ),
+        Option(metavar="LOG", help="Log: clicks on items, traffic of queries. May be repeated."),
     ] = None,
     backtest: options.Backtest = None,
     weights: Annotated[

@@ -38,14 +38,9 @@ def reproduce(
     path: Annotated[Path | None, Option(help="Folder of the LETOR data.")] = None,
     runs: Annotated[
         int | None,
-        Option(
-            help="Repetitions, each with its own policy, clicks and weights.",
-            show_default="the preset's",
-        ),
+        Option(help="Runs, each with its policy, clicks and weights.", show_default="the preset's"),
     ] = None,
-    epochs: Annotated[
-        int | None, Option(help="Passes over the training pairs.", show_default="the preset's")
-    ] = None,
+    epochs: Annotated[int | None, Option(help="Epochs.", show_default="the preset's")] = None,
     methods: Annotated[
         str | None,
         Option(help="Methods, such as pointwise,exact,conditioned@0.001.", show_default="all"),
@@ -57,9 +52,7 @@ def reproduce(
         str | None,
         Option(help="Part of the cells to run, such as 2/3; the last to finish merges all."),
     ] = None,
-    jobs: Annotated[
-        int | None, Option(help="Number of processes.", show_default="one per core")
-    ] = None,
+    jobs: Annotated[int | None, Option(help="Processes.", show_default="one per core")] = None,
     seed: Annotated[int, Option(help="Random seed.")] = 0,
     rates: Annotated[
         Path | None, Option(help="JSON file of learning rates, as written by --tune.")
