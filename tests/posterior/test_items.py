@@ -11,7 +11,7 @@ import pytest
 import epiclick as ec
 from epiclick.errors import InputError
 from epiclick.fitted.parameters import parameter_draws, without_uncertainty
-from epiclick.posterior import items
+from epiclick.posterior import item_posterior, items
 from epiclick.posterior.items import known_items, posteriors
 
 from ..fitted.hand_made import (
@@ -133,11 +133,11 @@ def test_memory_is_that_of_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
     size = 1000
     monkeypatch.setattr(items, "CHUNK", size)
 
-    def alike(counts: ec.ClickCounts, *_: object, **__: object) -> items.ItemPosterior:
+    def alike(counts: ec.ClickCounts, *_: object, **__: object) -> item_posterior.ItemPosterior:
         half = np.full(len(counts), 0.5)
-        return items.ItemPosterior(half, half / 10, half, half, None)
+        return item_posterior.ItemPosterior(half, half / 10, half, half, None)
 
-    monkeypatch.setattr(items, "item_posterior", alike)
+    monkeypatch.setattr(item_posterior, "item_posterior", alike)
     model = model_of(by_ids())
     peaks = []
     for pairs in (4 * size, 4 * size, 200 * size):  # the first call loads what all need
