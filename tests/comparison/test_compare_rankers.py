@@ -358,7 +358,7 @@ def test_another_level_is_the_callers(table, log) -> None:
         ({"depth": 0}, "depth-out-of-range", "not 0"),
         ({"clicks": "log.parquet"}, "not-counts", "clicks=read_log(...)"),
         ({"backtest": "log.parquet"}, "not-counts", "backtest=read_log(...)"),
-        ({"features": None}, "missing-features", ""),
+        ({"features": None}, "features-needed", ""),
         (
             {"rankings": {"deep": rows_of({0: [0, 1, 2, 3, 4]})}},
             "position-too-deep",

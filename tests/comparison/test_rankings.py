@@ -301,7 +301,7 @@ def test_a_function_scores_all_features():
 
 def test_what_a_function_returns_is_checked():
     _, table = features()
-    refused(lambda f: f["bm25"], "missing-features")
+    refused(lambda f: f["bm25"], "features-needed")
     given = {"features": table, "context": ("device", "position")}
     assert "device" in refused(lambda f: 0, "function-without-contexts", **given)
     message = refused(lambda f: [1, 2, 3], "scores-wrong-shape", features=table)

@@ -277,7 +277,7 @@ def test_chunks_change_nothing(slots, table, log, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_model_with_features_needs_them(slots, log) -> None:
-    with raises_code("missing-features"):
+    with raises_code("features-needed"):
         found(planted(), slots, None, log)
     texts = tuple(each.astype(str) for each in slots)
     with pytest.raises(InputError, match="1 is not '1'"):

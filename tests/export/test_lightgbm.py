@@ -189,7 +189,7 @@ def test_a_model_without_features_takes_those_of_a_table(
     order = [jumbled.names.index(name) for name in misled.features.names]
     for x, pair in zip(own.X, pairs_of(own), strict=True):
         assert x[order].tolist() == vector(misled, *pair)
-    with raises_code("missing-features"):
+    with raises_code("features-needed"):
         by_ids.to_lightgbm(few)
 
 
@@ -231,7 +231,7 @@ def test_nothing_to_export_is_refused(model: ec.EpistemicPBM, misled: Misled) ->
     with raises_code("missing-clicks") as error:
         model.to_lightgbm(features=misled.features, how="propensity")
     assert "--clicks" in str(error.value)
-    with raises_code("missing-features") as error:
+    with raises_code("features-needed") as error:
         model.to_lightgbm()
     assert "--features" in str(error.value)
     nothing = misled.counts.subset([])

@@ -94,7 +94,7 @@ def test_settings_that_a_file_cannot_store_are_reported(
         (put("options", "columns", value={"colour": "c"}), "'colour' is not one of"),
         (put("options", "context", value=[[]]), "'context'"),
         (put("options", "context", value="position"), "'context'"),
-        (put("options", "max_bad", value="x"), "max_bad must be a share from 0 to 1"),
+        (put("options", "max_bad", value="x"), "max_bad: must be a share from 0 to 1"),
         (put("options", value={}), "'columns'"),
         (put("training", "pairs", value=1.5), "'pairs'"),
         (put("training", "seconds", value="soon"), "a number is of the wrong type"),
