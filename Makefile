@@ -3,16 +3,17 @@ VENV   := .venv
 PYTHON := $(VENV)/bin/python
 READY  := $(VENV)/.ready
 
-.PHONY: demo test lint format bench docs clean
+.PHONY: demo test test-quick lint format bench docs clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo    simulate a click log, fit, check against the truth, compare rankers; demo/report.html"
-	@echo "make test    run the tests"
-	@echo "make lint    format check, lint, types, import order"
-	@echo "make format  put the code in order"
-	@echo "make bench   measure speed; prints JSON"
-	@echo "make docs    build the documentation into site/"
+	@echo "make demo         simulate a click log, fit, check against the truth, compare rankers; demo/report.html"
+	@echo "make test         run all tests"
+	@echo "make test-quick   run the fast tests, in about a minute"
+	@echo "make lint         format check, lint, types, import order"
+	@echo "make format       format the code"
+	@echo "make bench        measure speed; prints JSON"
+	@echo "make docs         build the documentation into site/"
 
 $(READY): pyproject.toml constraints.txt
 	@python3 -c 'import sys; sys.exit(sys.version_info < (3, 11) and "epiclick needs Python 3.11 or newer")'
@@ -25,8 +26,12 @@ demo: $(READY)
 	@$(VENV)/bin/epiclick demo
 
 test: $(READY)
-	@echo "== tests, on two processes"
+	@echo "== all tests, on two processes"
 	@$(PYTHON) -m pytest -n 2 --dist worksteal
+
+test-quick: $(READY)
+	@echo "== fast tests, on two processes"
+	@$(PYTHON) -m pytest -n 2 --dist worksteal -m "not slow"
 
 lint: $(READY)
 	@echo "== ruff: format and lint"

@@ -6,7 +6,7 @@ from epiclick.calibration.answers import Answers
 from epiclick.calibration.table import DIFFERENCE, FEWEST, order_rows
 
 
-def told(rng: np.random.Generator, worlds: int, shift: float = 0.0) -> list[dict[str, Answers]]:
+def stated(rng: np.random.Generator, worlds: int, shift: float = 0.0) -> list[dict[str, Answers]]:
     """Worlds with a posterior of each of 8 differences, from which their truth was drawn."""
     answers = []
     for _ in range(worlds):
@@ -23,18 +23,18 @@ def rows_of(answers: list[dict[str, Answers]], shrink: float = 1.0) -> list:
 
 
 def test_true_probabilities_pass_and_overconfident_ones_are_flagged() -> None:
-    answers = told(np.random.default_rng(0), 200)
+    answers = stated(np.random.default_rng(0), 200)
     rows = rows_of(answers)
     assert [row.bin_low for row in rows] == [0.0, 0.2, 0.4, 0.6, 0.8]
     assert all(row.pairs >= FEWEST for row in rows)
     assert not any(row.flagged for row in rows)
     # overconfident: a ranker predicted to be better with 0.99 is better less often
     assert any(row.flagged for row in rows_of(answers, 0.3))
-    assert any(row.flagged for row in rows_of(told(np.random.default_rng(1), 200, shift=0.8)))
+    assert any(row.flagged for row in rows_of(stated(np.random.default_rng(1), 200, shift=0.8)))
 
 
 def test_shares_are_those_of_a_plain_loop() -> None:
-    answers = told(np.random.default_rng(2), 12)
+    answers = stated(np.random.default_rng(2), 12)
     sums: dict[int, list[tuple[float, bool]]] = {}
     for each in answers:
         for truth, draws in zip(each[DIFFERENCE].truth, each[DIFFERENCE].draws, strict=True):
@@ -48,6 +48,6 @@ def test_shares_are_those_of_a_plain_loop() -> None:
 
 
 def test_few_pairs_are_not_judged_and_other_answers_say_nothing() -> None:
-    rows = rows_of(told(np.random.default_rng(3), 3, shift=5.0))
+    rows = rows_of(stated(np.random.default_rng(3), 3, shift=5.0))
     assert not any(row.flagged for row in rows)
     assert rows_of([{}]) == []

@@ -144,7 +144,7 @@ def test_answers_are_the_same_at_every_call(case: Case, model: EpistemicPBM) -> 
 
 def test_a_bias_at_its_bound_is_left_out(case: Case, model: EpistemicPBM) -> None:
     training = model.fitted_.training
-    told = Questions(model, case, "robust").position_bias()
+    stated = Questions(model, case, "robust").position_bias()
     for bound, left in (([1], 1), ([1, 2], 0)):
         checks = {**training.checks, "at_bound": [{"index": k} for k in bound]}
         other = copy(model)
@@ -153,4 +153,4 @@ def test_a_bias_at_its_bound_is_left_out(case: Case, model: EpistemicPBM) -> Non
         assert (0 if found is None else len(found.truth)) == left
         if found is not None:
             assert found.known
-            assert found.truth.tolist() == told.truth[1:].tolist()
+            assert found.truth.tolist() == stated.truth[1:].tolist()

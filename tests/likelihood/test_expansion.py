@@ -32,25 +32,39 @@ def test_agrees_with_the_closed_form_under_each_bias(width: int) -> None:
         np.testing.assert_allclose(many[i], one(skipped(bias), *others), rtol=1e-11, atol=1e-12)
 
 
-def test_gradients_agree_with_those_of_the_closed_form() -> None:
-    rest, attractive, beta, unclicked = problem(7, 6, samples=1)
+def affine(rest) -> Emission:
+    """Unattractive items are clicked a third as often."""
+    return Emission(1 - rest, rest, (1 - rest) / 3, (2 + rest) / 3)
 
-    @jax.jit
-    def gradient(rest, attractive, beta):
-        return jax.grad(
-            lambda r, *p: expanded_log_unclicked(skipped(r), *p, unclicked).sum(), argnums=(0, 1, 2)
-        )(rest, attractive, beta)
 
-    @jax.jit
-    def expected(rest, attractive, beta):
-        return jax.grad(
-            lambda r, *p: log_unclicked(skipped(r[0]), *p, unclicked).sum(), argnums=(0, 1, 2)
-        )(rest, attractive, beta)
+# written out for one sample, found by automatic differentiation for more
+@pytest.mark.parametrize(("width", "samples"), [(1, 1), (16, 1), (3, 3)])
+@pytest.mark.parametrize("emission", [skipped, affine])
+def test_gradients_agree_with_those_of_the_closed_form(width: int, emission, samples: int) -> None:
+    rest, attractive, beta, unclicked = problem(7, width, samples=samples)
 
-    for own, other in zip(
-        gradient(rest, attractive, beta), expected(rest, attractive, beta), strict=True
-    ):
-        np.testing.assert_allclose(own, other, rtol=1e-8, atol=1e-10)
+    def value(rest, *others):
+        return expanded_log_unclicked(emission(rest), *others, unclicked).sum()
+
+    def expected(rest, *others):
+        each = [log_unclicked(emission(one), *others, unclicked).sum() for one in rest]
+        return sum(each)
+
+    given = (rest, attractive, beta)
+    own, other = (jax.jit(jax.grad(f, argnums=(0, 1, 2)))(*given) for f in (value, expected))
+    for one, another in zip(own, other, strict=True):
+        np.testing.assert_allclose(one, another, rtol=1e-8, atol=1e-10)
+
+
+def test_second_derivatives_agree_with_those_of_the_closed_form() -> None:
+    rest, attractive, beta, unclicked = problem(5, 4, pairs=5, samples=1)
+
+    def curvature(likelihood):
+        return jax.jit(jax.hessian(lambda rest: likelihood(rest).sum()))(rest)
+
+    own = curvature(lambda rest: expanded_log_unclicked(skipped(rest), attractive, beta, unclicked))
+    other = curvature(lambda rest: log_unclicked(skipped(rest[0]), attractive, beta, unclicked))
+    np.testing.assert_allclose(own, other, rtol=1e-8, atol=1e-10)
 
 
 def test_a_billion_clicks_stay_in_the_range_of_float64() -> None:

@@ -145,7 +145,7 @@ def test_derivative_at_theta_of_one() -> None:
     """One unclicked display: log(1 - theta a / (a + b)) has the derivative -a / b at 1.
 
     With small b the derivative's integrand reaches far beyond the value's, to relevance that cannot
-    be told from 1.
+    be distinguished from 1.
     """
     _, alpha, beta, clicks, unclicked = random_pairs(1)
     theta = np.where(unclicked > 0, 1.0, 0.5)

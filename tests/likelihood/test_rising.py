@@ -4,6 +4,7 @@ import math
 
 import jax
 import jax.numpy as jnp
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -57,3 +58,17 @@ def test_binomial_coefficients_are_those_of_integers(n: int, k: int) -> None:
     assert float(log_binomial(jnp.float64(n), jnp.float64(k))) == pytest.approx(
         expected, rel=1e-13, abs=1e-13
     )
+
+
+@pytest.mark.parametrize("x", [1e-3, 0.5, 1.0, 3.3, 50.0, 1e4, 1e8])
+@pytest.mark.parametrize("n", [0.0, 1.0, 7.0, 16.0, 1e6])
+def test_derivatives_are_differences_of_polygammas(x: float, n: float) -> None:
+    with jax.enable_x64(True), mpmath.workdps(40):
+        lower, upper = mpmath.mpf(x), mpmath.mpf(x) + n
+        by_x, by_n = jax.grad(log_rising, argnums=(0, 1))(x, n)
+        twice = jax.grad(jax.grad(log_rising))(x, n)
+        expected = float(mpmath.digamma(upper) - mpmath.digamma(lower))
+        assert float(by_x) == pytest.approx(expected, rel=2e-15)
+        assert float(by_n) == pytest.approx(float(mpmath.digamma(upper)), rel=2e-15, abs=2e-15)
+        expected = float(mpmath.psi(1, upper) - mpmath.psi(1, lower))
+        assert float(twice) == pytest.approx(expected, rel=4e-15)
