@@ -19,7 +19,7 @@ CURVES = {
 
 
 def make_world(curve: tuple[float, ...]) -> ec.World:
-    sizes = {"queries": 600, "docs": 20, "features": 10, "pages": 20_000}
+    sizes = {"queries": 300, "docs": 20, "features": 10, "pages": 10_000}
     return ec.simulate(**sizes, positions=len(curve), theta=curve, seed=2)
 
 
