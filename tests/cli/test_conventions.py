@@ -248,7 +248,7 @@ SLOT = "count clicks.csv --column position=slot"
         ("reproduce --out R --preset quik", "(did you mean 'quick'?)"),
         ("reproduce --out R --dataset mlsr", "(did you mean 'mslr'?)"),
         ("simulate --out w --users pmb", "(did you mean 'pbm'?)"),
-        ("simulate --out w --dataset modl", "modl is not there (did you mean 'model'?)"),
+        ("simulate --out w --dataset modl", "at modl (did you mean 'model'?)"),
     ],
 )
 def test_mistakes_are_answered_with_the_nearest(typed: str, words: str, shop: Path) -> None:

@@ -23,7 +23,7 @@ def verbs() -> dict[str, Any]:
 
 def test_every_public_name_has_its_entry_and_no_other() -> None:
     entries = re.findall(r"^::: (\S+)$", REFERENCE, re.M)
-    homes = {f"{home}.{name}" for name, home in epiclick._HOME.items()}
+    homes = {f"{home}.{name}" for name, home in epiclick._MODULES.items()}
     assert set(entries) == homes
     linked = re.findall(r"\[`\w+`\]\(#(\S+?)\)", REFERENCE)
     assert set(linked) == homes

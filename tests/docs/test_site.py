@@ -36,7 +36,7 @@ def test_no_heading_starts_with_a_digit(site: Path) -> None:
 
 def test_the_reference_explains_every_public_name(site: Path) -> None:
     page = (site / "reference" / "index.html").read_text()
-    for name, home in epiclick._HOME.items():
+    for name, home in epiclick._MODULES.items():
         assert f'id="{home}.{name}"' in page, name
     assert "epiclick.api.EpistemicPBM.position_bias" in page  # inherited
     assert "::: " not in page

@@ -51,12 +51,14 @@ def relevance_betas(
 ) -> tuple[Any, Any]:
     """alpha and beta, each (pairs,) float64, from features (pairs, features)."""
     raw = apply_mlp(layers, x).astype(xp.float64)
+    assert raw.shape[1] == 2, "training knows Betas of two outputs; jax would clamp the index"
     return betas_of(raw[:, 0], raw[:, 1], xp, smooth=smooth)
 
 
 def relevance_points(layers: Layers[Any], x: Any, xp: ModuleType) -> tuple[Any, Any]:
     """Relevance and 1 - relevance, each (pairs,) float64, from features (pairs, features)."""
     raw = apply_mlp(layers, x).astype(xp.float64)
+    assert raw.shape[1] == 1
     return points_of(raw[:, 0], xp)
 
 
