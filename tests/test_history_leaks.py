@@ -190,7 +190,7 @@ def test_slots_of_rankings(fitted, both):
     assert given.column_names == ["device", "position"]
     read = read_ranking(ranking, "new", context=tuple(given.column_names))
     one, other = (slots_of(fitted, [read], traffic_of(fitted, counts)) for counts in both)
-    for name in ("given", "position", "weight", "reach", "ranker", "lists"):
+    for name in ("given", "position", "weight", "reach", "ranker"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
     rows = given.take(one.given).to_pylist()
     assert [row["position"] for row in rows] == one.position.tolist()

@@ -9,12 +9,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 import numpy as np
 import pandas as pd
 
-from epiclick.arguments import check_choice, check_level, check_path, check_whole, shown
+from epiclick.arguments import (
+    Parametrised,
+    check_choice,
+    check_level,
+    check_path,
+    check_whole,
+    shown,
+)
 from epiclick.click_models.click_model import CLICK
 from epiclick.click_models.registry import REGISTRY, click_model
-from epiclick.data.counts import ClickCounts
+from epiclick.data.counts import ClickCounts, check_counts, counts_of
 from epiclick.data.features import read_features
-from epiclick.data.readers import check_counts, counts_of
 from epiclick.errors import InputError
 from epiclick.estimators.names import EstimatorName
 from epiclick.evaluation.click_scores import ClickScores, score_clicks
@@ -30,7 +36,6 @@ from epiclick.fitted.tables import (
     ranked,
     relevance_frames,
 )
-from epiclick.plans import Parametrised
 from epiclick.posterior.items import judged_items
 
 if TYPE_CHECKING:

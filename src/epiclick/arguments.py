@@ -1,12 +1,13 @@
 """Validation of arguments of the public functions, with one-sentence messages."""
 
+import inspect
 import math
 import os
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -121,3 +122,42 @@ def _is_installed(package: str) -> bool:
         return find_spec(package) is not None
     except ValueError:  # a module whose __spec__ is None
         return False
+
+
+class Parametrised:
+    """scikit-learn's parameter API: constructor parameters are attributes, unchanged by `fit`."""
+
+    @classmethod
+    def _parameter_names(cls) -> list[str]:
+        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Constructor parameters by name.
+
+        Args:
+            deep: for compatibility with scikit-learn; has no effect.
+        """
+        return {name: getattr(self, name) for name in self._parameter_names()}
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Set parameters, which take effect at the next `fit`."""
+        known = self._parameter_names()
+        for name, value in parameters.items():
+            if name not in known:
+                raise InputError(
+                    f"{type(self).__name__} has no parameter '{name}'{did_you_mean(name, known)}; "
+                    f"it has {', '.join(known)}",
+                    code="unknown-parameter",
+                )
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        """The constructor call, without default parameters."""
+        signature = inspect.signature(type(self).__init__).parameters
+        changed = [
+            f"{name}={value!r}"
+            for name, value in self.get_params().items()
+            if value != signature[name].default
+        ]
+        return f"{type(self).__name__}({', '.join(changed)})"

@@ -1,17 +1,16 @@
-"""From a model's constructor parameters to the plan of its fit; the scikit-learn parameter API."""
+"""From a model's constructor parameters, which are checked, to the plan of its fit."""
 
-import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
 from epiclick.arguments import check_choice, is_number, is_switch, is_whole, shown
 from epiclick.click_models.registry import click_model
 from epiclick.data.counts import ClickCounts
-from epiclick.errors import InputError, InputWarning, did_you_mean
+from epiclick.errors import InputError, InputWarning
 from epiclick.estimators.names import ESTIMATORS, make_estimator
 from epiclick.fitted.state import ThetaPosterior, head_of
 from epiclick.fitting import Plan
@@ -23,45 +22,6 @@ from epiclick.training.optimizer import TrainingSettings
 
 if TYPE_CHECKING:
     from epiclick.api import EpistemicModel, PointwisePBM
-
-
-class Parametrised:
-    """scikit-learn's parameter API: constructor parameters are attributes, unchanged by `fit`."""
-
-    @classmethod
-    def _parameter_names(cls) -> list[str]:
-        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Constructor parameters by name.
-
-        Args:
-            deep: for compatibility with scikit-learn; has no effect.
-        """
-        return {name: getattr(self, name) for name in self._parameter_names()}
-
-    def set_params(self, **parameters: Any) -> Self:
-        """Set parameters, which take effect at the next `fit`."""
-        known = self._parameter_names()
-        for name, value in parameters.items():
-            if name not in known:
-                raise InputError(
-                    f"{type(self).__name__} has no parameter '{name}'{did_you_mean(name, known)}; "
-                    f"it has {', '.join(known)}",
-                    code="unknown-parameter",
-                )
-            setattr(self, name, value)
-        return self
-
-    def __repr__(self) -> str:
-        """The constructor call, without default parameters."""
-        signature = inspect.signature(type(self).__init__).parameters
-        changed = [
-            f"{name}={value!r}"
-            for name, value in self.get_params().items()
-            if value != signature[name].default
-        ]
-        return f"{type(self).__name__}({', '.join(changed)})"
 
 
 EPOCHS = 50

@@ -402,7 +402,7 @@ def test_a_model_without_uncertainty_claims_none(
     ask = ["compare", pointwise[0], *given, *SAMPLES, *files]
     done = epiclick(*ask)
     assert done.code == 0, done.err
-    assert "by a model without uncertainty" in " ".join(done.out.split())
+    assert "a point estimate from a model without uncertainty" in " ".join(done.out.split())
     assert "with probability" not in done.out
     assert "│       - │" in done.out  # P(best)
     done = epiclick(*ask, "--fail-unless-better", 0.9)

@@ -258,14 +258,14 @@ def test_a_refusal_has_the_code_of_what_is_behind_it() -> None:
         OSError(number, os.strerror(number)) for number in (errno.ENOSPC, errno.ENOENT)
     )
     for behind, code in ((full, 1), (missing, 2), (ValueError("bad"), 2)):
-        error = InputError("the model cannot be written")
-        error.__cause__ = InputError("inner")
+        error = InputError("the model cannot be written", code="cannot-write")
+        error.__cause__ = InputError("inner", code="inner")
         error.__cause__.__cause__ = behind
         assert exit_code(raising(error)) == code
     assert refusal_of(ValueError("File too large (os error 27)")) is REFUSALS[errno.EFBIG]
     assert refusal_of(ValueError("clicks must not exceed displays")) is None
     # what Arrow says of damage is an OSError without a number: the input is bad, not the machine
-    damaged = InputError("counts.parquet is damaged")
+    damaged = InputError("counts.parquet is damaged", code="damaged-file")
     damaged.__cause__ = OSError("Unexpected end of stream")
     assert refusal_of(damaged) is None
 

@@ -96,7 +96,7 @@ def test_people_get_tables_and_words(world: Path, tmp_path: Path) -> None:
         "chi2/df",
         "Position bias, 90% intervals; relative to position 1",
         "Comparable: position 1, 2, 3.",
-        "Assumed, as it cannot be checked",
+        "Assumed, because it cannot be checked",
     ):
         assert words in " ".join(done.out.split())
     assert max(map(len, done.out.splitlines())) <= 80

@@ -151,7 +151,7 @@ def test_a_request_to_end_that_is_ignored_stays_ignored() -> None:
 
 def test_other_ends_keep_their_codes(capsys: pytest.CaptureFixture) -> None:
     def refuses() -> None:
-        raise InputError("no")
+        raise InputError("no", code="no")
 
     def fills_memory() -> None:
         raise MemoryError

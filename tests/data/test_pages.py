@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epiclick.data import pages as page_checks
-from epiclick.data.pages import PageClicks, clicks_of_pages, count_pages, without_bad_pages
+from epiclick.data.counts_metadata import PageClicks
+from epiclick.data.pages import clicks_of_pages, count_pages, without_bad_pages
 
 CONNECTION = ibis.duckdb.connect()
 

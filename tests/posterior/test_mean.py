@@ -102,14 +102,14 @@ def test_the_layer_responds_to_position_bias_by_the_covariance() -> None:
 
 
 def test_a_sample_of_the_pairs_gives_the_mean_without_bias(monkeypatch) -> None:
-    from epiclick.posterior import mode
+    from epiclick.posterior import mode as mode_module
 
     with jax.enable_x64(True):
         density = density_of(world(4000, (1.0, 0.97)))
         mode = find_mode(density, np.zeros(7)).vector
         covariance = inverse(-density.curvature(mode).hessian)
         whole = posterior_mean(density, mode, covariance, seed=0) - mode
-        monkeypatch.setattr(mode, "SAMPLE", 2500)
+        monkeypatch.setattr(mode_module, "MEAN_SAMPLE", 2500)
         some = [posterior_mean(density, mode, covariance, seed=i)[0] - mode[0] for i in range(12)]
     error = np.std(some, ddof=1) / np.sqrt(12)
     assert 0 < error < 0.1 * whole[0]

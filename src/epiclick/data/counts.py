@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from epiclick.arguments import check_path
+from epiclick.arguments import check_path, shown
 from epiclick.click_models.click_model import given_contexts
 from epiclick.click_models.registry import click_model
 from epiclick.data.arrays import as_array, changes, distinct, locate_rows, strictly_ascending
@@ -24,9 +24,8 @@ from epiclick.data.counts_arguments import (
     chosen_pairs,
     deal_groups,
 )
-from epiclick.data.counts_metadata import CountsMetadata
+from epiclick.data.counts_metadata import CountsMetadata, PageClicks
 from epiclick.data.features import FeatureTable
-from epiclick.data.pages import PageClicks
 from epiclick.data.schema import LogOptions, either
 from epiclick.data.writing import written_aside
 from epiclick.errors import InputError, Problem
@@ -471,3 +470,31 @@ class ClickCounts:
             page_clicks=metadata.page_clicks,
             options=metadata.options,
         )
+
+
+def check_counts(name: str, given: Any) -> ClickCounts:
+    """The counts; refuses anything else, such as a log that was not counted."""
+    if isinstance(given, ClickCounts):
+        return given
+    raise InputError(
+        f"{name} must be counts, not {shown(given)}; count the log first, as in "
+        "read_log('clicks.parquet', features='features.parquet')",
+        code="not-counts",
+    )
+
+
+def counts_of(given: Any, *, click_model: str = "pbm", name: str = "counts") -> ClickCounts:
+    """The counts, or those of anything that `read_log` reads, with its default options."""
+    if isinstance(given, ClickCounts):
+        return given
+    if given is None or isinstance(given, FeatureTable):
+        return check_counts(name, given)
+    try:
+        from epiclick.data.readers import read_log  # which loads the engine
+
+        return read_log(given, click_model=click_model)
+    except InputError as error:
+        raise error.with_message(
+            f"{error}\nOptions for reading the log are those of read_log: "
+            "fit(read_log(source, ...))."
+        ) from error

@@ -1,85 +1,17 @@
 """Rules for pages, the number of pages, and the distribution of their clicks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
-from typing import Any, Self
 
 import ibis
 import ibis.expr.datatypes as dt
 import ibis.expr.types as ir
-import numpy as np
 from ibis.expr.operations import Hash
 
 from epiclick.data.counting import RowRule, bad_rows, number, row_rules
+from epiclick.data.counts_metadata import PageClicks
 from epiclick.data.schema import LogColumns, LogOptions
 from epiclick.errors import Problem
-
-MAX_LENGTH = 100
-"""Displays and clicks per page are capped at this."""
-
-FIELDS = ("clicks", "displays", "everywhere")
-
-
-@dataclass(frozen=True, eq=False)
-class PageClicks:
-    """Histograms of clicks and displays per page, of a whole log or a sample of its pages.
-
-    Attributes:
-        clicks: (clicks,) number of pages with 0, 1, 2, ... clicks.
-        displays: (displays,) number of pages with 0, 1, 2, ... displays.
-        everywhere: (displays,) those of them on which everything was clicked.
-    """
-
-    clicks: np.ndarray
-    displays: np.ndarray
-    everywhere: np.ndarray
-
-    @property
-    def without_click(self) -> float:
-        """Share of pages on which nothing was clicked."""
-        return float(self.clicks[0] / self.pages) if self.pages else 0.0
-
-    @property
-    def pages(self) -> int:
-        """Number of pages examined."""
-        return int(self.clicks.sum())
-
-    @classmethod
-    def from_table(cls, displays: np.ndarray, clicks: np.ndarray, pages: np.ndarray) -> Self:
-        """From (displays, clicks) of a page and the number of pages with each combination."""
-        displays, clicks = (
-            np.minimum(values, MAX_LENGTH).astype(np.int64) for values in (displays, clicks)
-        )
-        every = np.where(clicks == displays, pages, 0)
-        by_clicks, by_displays, everywhere = (
-            np.bincount(at, weight).astype(np.int64)
-            for at, weight in ((clicks, pages), (displays, pages), (displays, every))
-        )
-        return cls(by_clicks, by_displays, everywhere)
-
-    @classmethod
-    def sum(cls, several: "Sequence[PageClicks | None]") -> "PageClicks | None":
-        """The sum over several logs; None where one of them is unknown."""
-        known = [each for each in several if each is not None]
-        if not known or len(known) < len(several):
-            return None
-        return cls(*(reduce(_added, (getattr(each, name) for each in known)) for name in FIELDS))
-
-    def to_dict(self) -> dict[str, list[int]]:
-        """A record for JSON."""
-        return {name: getattr(self, name).tolist() for name in FIELDS}
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Self:
-        """What `to_dict` recorded."""
-        return cls(*(np.array(record[name], np.int64) for name in FIELDS))
-
-
-def _added(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    size = max(len(one), len(other))
-    return np.pad(one, (0, size - len(one))) + np.pad(other, (0, size - len(other)))
-
 
 PROVABLE_PAGE_LENGTH = 20
 """Longest page for the fast proof, which compares all rows at most this far apart."""

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from epiclick.arguments import check_choice, shown
+from epiclick.arguments import check_choice
 from epiclick.data.counting import (
     bad_rows,
     canonical_log,
@@ -23,7 +23,7 @@ from epiclick.data.counting import (
 from epiclick.data.counts import ClickCounts
 from epiclick.data.counts_metadata import CountsMetadata
 from epiclick.data.engine import Source, engine_errors, stoppable
-from epiclick.data.features import FeatureTable, read_features
+from epiclick.data.features import read_features
 from epiclick.data.files import damage, find_files, kind_of, paths_in, repeated_files, unchanged
 from epiclick.data.ids import settle_types, similar_queries, type_problems
 from epiclick.data.pages import (
@@ -314,29 +314,3 @@ def _add_up(
     counts = ClickCounts.concat([ClickCounts.from_parquet(file) for file in files])
     warned = (*repeated_files(files), *_caveats(counts))
     return counts, LogReport({}, 0, 0, warned, suspicious_pages(counts))
-
-
-def check_counts(name: str, given: Any) -> ClickCounts:
-    """The counts; refuses anything else, such as a log that was not counted."""
-    if isinstance(given, ClickCounts):
-        return given
-    raise InputError(
-        f"{name} must be counts, not {shown(given)}; count the log first, as in "
-        "read_log('clicks.parquet', features='features.parquet')",
-        code="not-counts",
-    )
-
-
-def counts_of(given: Any, *, click_model: str = "pbm", name: str = "counts") -> ClickCounts:
-    """The counts, or those of anything that `read_log` reads, with its default options."""
-    if isinstance(given, ClickCounts):
-        return given
-    if given is None or isinstance(given, FeatureTable):
-        return check_counts(name, given)
-    try:
-        return read_log(given, click_model=click_model)
-    except InputError as error:
-        raise error.with_message(
-            f"{error}\nOptions for reading the log are those of read_log: "
-            "fit(read_log(source, ...))."
-        ) from error

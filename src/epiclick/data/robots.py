@@ -23,7 +23,8 @@ import numpy as np
 
 from epiclick.data.counting import number
 from epiclick.data.counts import ClickCounts
-from epiclick.data.pages import MAX_LENGTH, PageClicks, sampled_pages
+from epiclick.data.counts_metadata import MAX_LENGTH, PageClicks
+from epiclick.data.pages import sampled_pages
 from epiclick.data.schema import LogOptions
 
 MIN_SHARE = 0.005
