@@ -20,6 +20,8 @@ from epiclick.posterior.mode import SETTLED
 
 from .raising import raises_code
 
+pytestmark = pytest.mark.slow
+
 COLUMNS = ["query_id", "doc_id", "mean", "low", "high", "alpha", "beta"]
 
 

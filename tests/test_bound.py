@@ -24,6 +24,8 @@ from .cli.conftest import epiclick
 from .device_worlds import DESKTOP, FALL, PHONE, device_counts
 from .raising import raises_code
 
+pytestmark = pytest.mark.slow
+
 ENDS = ["low", "high", "relative_low", "relative_high"]
 FLAG = '--anchor desktop,1 (in Python: anchor=("desktop", 1))'
 

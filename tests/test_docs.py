@@ -6,8 +6,11 @@ import sys
 from pathlib import Path
 
 import pandas as pd
+import pytest
 
 from .docs.pages import commands_of, run_command, run_python
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[1]
 SMALL_WORLD = ["--queries", "150", "--docs", "8", "--features", "4", "--pages", "2000"]

@@ -12,6 +12,8 @@ from epiclick.errors import InputError
 
 from .raising import raises_code
 
+pytestmark = pytest.mark.slow
+
 SMALL = {"epochs": 3, "hidden": (8,)}
 
 

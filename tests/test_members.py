@@ -15,6 +15,8 @@ from epiclick.plans import pointwise_plan
 
 from .raising import raises_code
 
+pytestmark = pytest.mark.slow
+
 # the pointwise model compiles in a second; networks of all kinds are trained by the same code
 OPTIONS = {"epochs": 3, "hidden": (8,), "patience": None, "holdout": 0.2}
 

@@ -14,6 +14,8 @@ import pytest
 from epiclick.data.counts import ClickCounts
 from epiclick.evaluation.click_scores import score_clicks
 
+pytestmark = pytest.mark.slow
+
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 TINY = ["--queries", "30", "--docs", "8", "--features", "4", "--pages", "400", "--positions", "3"]
 

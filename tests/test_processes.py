@@ -12,6 +12,8 @@ from epiclick.processes import cores_of, threads_of_started
 
 from .fitted.hand_made import by_features, clicks_on, items, model_of
 
+pytestmark = pytest.mark.slow
+
 THREADS = "OPENBLAS_NUM_THREADS"
 
 

@@ -12,6 +12,8 @@ from epiclick.click_models.pbm import PositionBased
 from epiclick.fitting import _start
 from epiclick.posterior.laplace import find_posterior
 
+pytestmark = pytest.mark.slow
+
 COUNTS = Path(__file__).resolve().parents[2] / "shared" / "data" / "yandex-counts" / "counts.csv"
 
 

@@ -12,6 +12,8 @@ from epiclick.evaluation.log_scores import evaluate
 from epiclick.posterior import density
 from epiclick.relevance.heads import exposure
 
+pytestmark = pytest.mark.slow
+
 CURVES = {
     "1/k": tuple(1 / k for k in range(1, 6)),
     "slow": (1.0, 0.8, 0.7, 0.55, 0.5, 0.42, 0.36, 0.3, 0.28, 0.25),

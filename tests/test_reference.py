@@ -23,6 +23,8 @@ import epiclick as ec
 from epiclick.evaluation.backtest import backtest
 from epiclick.evaluation.log_scores import evaluate
 
+pytestmark = pytest.mark.slow
+
 RECORDED = Path(__file__).with_name("reference.json")
 SAME_PROCESSOR, OTHER_PROCESSOR = 1e-6, 2e-3
 SMALL = {"hidden": (8,), "epochs": 3, "seed": 3}

@@ -10,6 +10,8 @@ import epiclick as ec
 from epiclick.errors import InputWarning
 from epiclick.simulate.world import World
 
+pytestmark = pytest.mark.slow
+
 ROBOTS = 780
 QUERIES, DOCS, PAGES = 40, 10, 12_000
 

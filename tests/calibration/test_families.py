@@ -25,6 +25,8 @@ from epiclick.simulate.users import USERS
 
 from ..raising import raises_code
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_world_depends_on_family_seed_and_index_alone(tiny: Family) -> None:
     first, again = make_case(tiny, 3, 1), make_case(tiny, 3, 1)

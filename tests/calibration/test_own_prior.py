@@ -29,6 +29,8 @@ from epiclick.calibration.own_prior import (
 )
 from epiclick.calibration.table import UniformityRow, uniformity_rows
 
+pytestmark = pytest.mark.slow
+
 WORLDS = 160
 FEW = 12
 GAUSSIAN = 3  # number of a world whose posterior is near a Gaussian

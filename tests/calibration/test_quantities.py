@@ -17,6 +17,8 @@ from epiclick.click_models.pbm import PositionBased
 from epiclick.data.features import FeatureTable
 from epiclick.fitted.parameters import ParameterPosterior, to_vector, without_uncertainty
 
+pytestmark = pytest.mark.slow
+
 SMALL = {"hidden": (6,), "epochs": 3, "seed": 5}
 
 

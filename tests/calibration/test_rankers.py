@@ -9,6 +9,8 @@ import pytest
 from epiclick.calibration.families import FAMILIES, Case, Family, make_case
 from epiclick.calibration.quantities import rankings_of, true_value
 
+pytestmark = pytest.mark.slow
+
 SMALL = Family("small", (1.0, 0.6, 0.3), queries=30, docs=5, features=4, pages=400)
 
 

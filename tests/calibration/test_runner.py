@@ -14,6 +14,8 @@ from epiclick.errors import InputError
 
 from ..raising import raises_code
 
+pytestmark = pytest.mark.slow
+
 CONTROL = METHODS["control"]
 WORLDS = 16
 

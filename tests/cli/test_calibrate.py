@@ -10,6 +10,8 @@ from epiclick.calibration import runner
 
 from .conftest import Done, epiclick
 
+pytestmark = pytest.mark.slow
+
 QUICK = ["--worlds", 4, "--methods", "control", "--families", "three-positions", "--jobs", 1]
 
 

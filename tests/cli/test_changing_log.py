@@ -13,6 +13,8 @@ from epiclick.data import by_column
 
 from .conftest import TRAINING, Done, epiclick
 
+pytestmark = pytest.mark.slow
+
 
 def test_evaluate_refuses_a_log_that_changes_before_it_is_told_apart(
     world: Path,

@@ -7,6 +7,8 @@ import pytest
 
 from .conftest import epiclick
 
+pytestmark = pytest.mark.slow
+
 WORLD = ["--queries", 40, "--docs", 6, "--features", 3, "--pages", 1500, "--positions", 3]
 
 

@@ -12,6 +12,8 @@ import epiclick as ec
 
 from .conftest import Done, epiclick, fitted
 
+pytestmark = pytest.mark.slow
+
 SAMPLES = ["--samples", 300]
 FEW_PAGES = ["--despite", "unseen,positions"]  # of which the world's two pages a query show little
 

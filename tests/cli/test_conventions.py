@@ -18,6 +18,8 @@ from epiclick.cli.options import GivenOptions
 
 from .conftest import Done, epiclick
 
+pytestmark = pytest.mark.slow
+
 VERBS = typer.main.get_command(app).commands
 READERS = ("count", "fit", "relevance", "evaluate", "compare", "export", "report")
 COLOURS = re.compile(r"\x1b\[[0-9;]*(3|4|9|10)[0-9]")

@@ -13,6 +13,8 @@ import pytest
 
 from epiclick.cli.main import run
 
+pytestmark = pytest.mark.slow
+
 
 def epiclick(*arguments: object, **options: object) -> subprocess.CompletedProcess:
     command = [sys.executable, "-m", "epiclick", *map(str, arguments)]

@@ -14,6 +14,8 @@ from epiclick.cli.demo import Sizes, Step, script_of, steps_of
 
 from .conftest import Done, epiclick
 
+pytestmark = pytest.mark.slow
+
 SMALL = ["--queries", 60, "--pages", 800, "--epochs", 2, "--seed", 3]
 
 # a line for every call of a script, its words parted by tabs

@@ -14,6 +14,8 @@ from epiclick.fitted.parameters import parameter_draws, without_uncertainty
 
 from .conftest import Done, epiclick, fitted
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="session")
 def expected(world: Path, marginal: tuple[Path, Done]) -> pd.DataFrame:

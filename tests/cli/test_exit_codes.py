@@ -18,6 +18,8 @@ from epiclick.errors import REFUSALS, InputError, refusal_of
 
 from .conftest import Done, epiclick
 
+pytestmark = pytest.mark.slow
+
 AS_A_PROGRAM = [sys.executable, "-m", "epiclick"]
 
 

@@ -12,6 +12,8 @@ from epiclick import load, read_log
 
 from .conftest import Done, epiclick
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def judged(world: Path, marginal: tuple[Path, Done]) -> pd.Series:

@@ -27,6 +27,8 @@ from epiclick.plans import EPOCHS, EPOCHS_TO_MODE
 
 from .conftest import TRAINING, Done, epiclick
 
+pytestmark = pytest.mark.slow
+
 # long enough to be stopped, in steps small enough to be quick
 LONG = ["--epochs", 150, "--patience", 0, "--hidden", "4", "--batch-size", 100]
 

@@ -11,6 +11,8 @@ from epiclick.data.readers import read_log
 
 from .conftest import TRAINING, Done, epiclick
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def inputs(world: Path) -> Path:

@@ -12,6 +12,8 @@ from epiclick import load
 
 from .conftest import Done, epiclick
 
+pytestmark = pytest.mark.slow
+
 STRACE = shutil.which("strace")
 CALLS = "trace=open,openat,openat2,stat,lstat,newfstatat,statx,access,faccessat2,socket,connect"
 

@@ -13,6 +13,8 @@ from epiclick.data.schema import LogOptions
 
 from .conftest import TRAINING, Done, epiclick
 
+pytestmark = pytest.mark.slow
+
 WEEK = "week <= 1"
 READING = ["--column", "position=place", "--position-base", 0, "--context", "device,position"]
 

@@ -12,6 +12,8 @@ from epiclick.fitted.prediction import bias_betas
 
 from .conftest import TRAINING, Done, epiclick
 
+pytestmark = pytest.mark.slow
+
 
 def test_json_has_a_row_for_each_position(marginal: tuple[Path, Done]) -> None:
     model, fit = marginal

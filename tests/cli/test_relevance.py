@@ -15,6 +15,8 @@ from epiclick.fitted.parameters import parameter_draws, without_uncertainty
 
 from .conftest import Done, epiclick
 
+pytestmark = pytest.mark.slow
+
 COLUMNS = ["query_id", "doc_id", "mean", "low", "high", "alpha", "beta"]
 
 

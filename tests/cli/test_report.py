@@ -10,6 +10,8 @@ import pytest
 
 from .conftest import Done, epiclick
 
+pytestmark = pytest.mark.slow
+
 
 def words_of(page: Path) -> str:
     """What a reader sees, but for charts."""

@@ -11,6 +11,8 @@ from epiclick.paper.settings import Settings
 
 from .conftest import Done, epiclick
 
+pytestmark = pytest.mark.slow
+
 TINY = Settings(
     preset="tiny",
     queries=40,

@@ -10,6 +10,8 @@ import pytest
 
 from epiclick.cli.main import run
 
+pytestmark = pytest.mark.slow
+
 SMALL = ["--queries", "30", "--docs", "6", "--features", "4", "--pages", "300", "--positions", "3"]
 
 

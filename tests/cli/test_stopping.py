@@ -15,6 +15,8 @@ from epiclick.errors import InputError
 
 from .conftest import Done, epiclick
 
+pytestmark = pytest.mark.slow
+
 CALIBRATE = ["calibrate", "--methods", "control", "--families", "three-positions", "--jobs", 1]
 REPRODUCE = ["reproduce", "--preset", "tiny", "--methods", "pointwise", "--jobs", 1]
 

@@ -30,6 +30,8 @@ from .contract import (
     setting,
 )
 
+pytestmark = pytest.mark.slow
+
 
 class TestPBM(ClickModelContract):
     model = click_model("pbm")

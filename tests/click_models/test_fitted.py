@@ -25,7 +25,7 @@ from ..raising import raises_code
 THETA = (1.0, 0.75, 0.55, 0.4)
 QUERIES, DOCS = 100, 8
 
-pytestmark = pytest.mark.filterwarnings("ignore::epiclick.errors.InputWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::epiclick.errors.InputWarning")]
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,6 +27,8 @@ from .planted import (
     theta_by,
 )
 
+pytestmark = pytest.mark.slow
+
 QUERIES, DOCS, DEPTH = 6, 9, len(THETA)
 LOGGED, FEATURED = 4, 8  # docs below these are in the log, and have features
 PARAMETERS = 20

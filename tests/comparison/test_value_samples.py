@@ -19,6 +19,8 @@ from epiclick.comparison.value_samples import DRAWN, ValueSamples, sample_values
 
 from .planted import slots_by_hand
 
+pytestmark = pytest.mark.slow
+
 POSITIONS = 5
 NAMES = tuple(MEASURES)
 

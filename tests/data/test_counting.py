@@ -18,6 +18,8 @@ from epiclick.data.counting import canonical_log, count_expression, page_fold, r
 from epiclick.data.readers import read_log
 from epiclick.data.schema import LogColumns, LogOptions, resolve_columns
 
+pytestmark = pytest.mark.slow
+
 RAW_SCHEMA = {
     "page_id": "string",
     "query_id": "string",

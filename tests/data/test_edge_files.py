@@ -21,6 +21,8 @@ from epiclick.errors import InputError, InputWarning
 
 from ..raising import raises_code
 
+pytestmark = pytest.mark.slow
+
 FLIPS = 200  # of each kind of file
 
 

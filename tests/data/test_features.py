@@ -19,6 +19,8 @@ from epiclick.errors import InputWarning
 
 from ..raising import raises_code
 
+pytestmark = pytest.mark.slow
+
 FLOAT_MAX = float(np.finfo(np.float32).max)
 
 

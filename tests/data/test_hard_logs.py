@@ -21,6 +21,8 @@ from epiclick.errors import InputWarning
 
 from ..raising import raises_code
 
+pytestmark = pytest.mark.slow
+
 
 def refused(code: str, source: object, **settings: object) -> str:
     with raises_code(code) as caught:

@@ -16,6 +16,8 @@ from epiclick.data.robots import slot_rates
 
 from ..raising import raises_code
 
+pytestmark = pytest.mark.slow
+
 GIVEN = ["position", "device"]
 KEYS = ["query_id", "doc_id", *GIVEN, "last_click"]
 

@@ -23,6 +23,8 @@ from epiclick.errors import InputWarning
 
 from ..raising import raises_code
 
+pytestmark = pytest.mark.slow
+
 FLOAT_MAX = np.finfo(np.float32).max
 
 

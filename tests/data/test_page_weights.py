@@ -19,6 +19,8 @@ from epiclick.data.schema import LogOptions, resolve_columns
 
 from ..raising import raises_code
 
+pytestmark = pytest.mark.slow
+
 KEYS = ["query_id", "doc_id", "position"]
 
 

@@ -12,6 +12,8 @@ from epiclick.data import pages as page_checks
 from epiclick.data.counts_metadata import PageClicks
 from epiclick.data.pages import clicks_of_pages, count_pages, without_bad_pages
 
+pytestmark = pytest.mark.slow
+
 CONNECTION = ibis.duckdb.connect()
 
 rows_of_pages = st.lists(

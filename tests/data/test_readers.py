@@ -16,6 +16,8 @@ from epiclick.errors import InputError, InputWarning
 
 from ..raising import raises_code
 
+pytestmark = pytest.mark.slow
+
 
 def write(frame: pd.DataFrame, path: Path) -> Path:
     if ".parquet" in path.name:

@@ -25,6 +25,8 @@ from epiclick.simulate.users import USERS
 
 from ..raising import raises_code
 
+pytestmark = pytest.mark.slow
+
 
 def page_log(
     seed: int,

@@ -19,6 +19,8 @@ from epiclick.errors import InputError
 
 from ..raising import raises_code
 
+pytestmark = pytest.mark.slow
+
 LEGITIMATE = """
 position <= 2
 click = 1 AND NOT position IN (1, 2)

@@ -10,6 +10,8 @@ import pytest
 import epiclick as ec
 from epiclick.diagnostics.checks import check_fit
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def counts() -> ec.ClickCounts:

@@ -15,6 +15,8 @@ from epiclick.diagnostics.randomised import FEWEST_CLICKS, compare_randomised, m
 from epiclick.fitted.parameters import ParameterPosterior, Parameters, PointLookup
 from epiclick.fitted.state import FittedModel, QuerySets, TrainingSummary
 
+pytestmark = pytest.mark.slow
+
 THETA = np.array([1.0, 0.6, 0.3])
 
 

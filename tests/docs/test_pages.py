@@ -8,6 +8,8 @@ import pytest
 
 from .pages import DOCS, Ran, blocks_of, differences, run_page
 
+pytestmark = pytest.mark.slow
+
 HOW_TO = sorted(path.name for path in (DOCS / "howto").glob("*.md"))
 
 

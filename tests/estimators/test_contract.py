@@ -11,6 +11,8 @@ from epiclick.estimators.names import make_estimator
 
 from .problems import FOUR, SAMPLES, Problem, run
 
+pytestmark = pytest.mark.slow
+
 CLOSE = {"rtol": 1e-5, "atol": 1e-6}
 """Samples and their logarithms are float32."""
 

@@ -9,6 +9,8 @@ from . import checks
 from .problems import TWO, draw_repeats
 from .reference import likelihoods_by_loops, true_gradient, without_others
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("literal", [False, True])
 @pytest.mark.parametrize("baseline", [False, True])

@@ -26,6 +26,8 @@ from epiclick.likelihood.pairs import Bucket, PairBatch
 
 from . import checks, problems
 
+pytestmark = pytest.mark.slow
+
 Check = Callable[[], None]
 
 

@@ -33,6 +33,8 @@ from epiclick.fitted.state import FeatureSpec, FittedModel, Items, QuerySets, Tr
 
 from ..raising import raises_code
 
+pytestmark = pytest.mark.slow
+
 THETA = np.array([1.0, 0.6, 0.35])
 WIDEST = 5.0  # keeps features within the scaler's range
 LOGS = 300

@@ -6,6 +6,8 @@ from scipy.stats import chisquare
 
 from epiclick.evaluation.coverage import one_per_world, ranks_among, uniformity
 
+pytestmark = pytest.mark.slow
+
 WORLDS, DRAWS, SEEDS = 240, 99, 400
 
 

@@ -16,6 +16,8 @@ from epiclick.fitted.parameters import BetaLookup, Parameters, parameter_draws
 from ..raising import raises_code
 from .conftest import Misled
 
+pytestmark = pytest.mark.slow
+
 DRAWS = 400
 
 

@@ -25,6 +25,8 @@ from .hand_made import (
     with_members,
 )
 
+pytestmark = pytest.mark.slow
+
 NUMBERS = ["mean", "low", "high", "relative", "relative_low", "relative_high"]
 ANCHORED = [1.0] * len(NUMBERS)
 DRAWS = 400_000

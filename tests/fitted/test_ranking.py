@@ -25,6 +25,8 @@ from .hand_made import (
     with_members,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def test_positions_follow_scores_within_each_query_and_ties_the_docs() -> None:
     rng = np.random.default_rng(1)

@@ -44,6 +44,8 @@ from .conftest import (
     without_features,
 )
 
+pytestmark = pytest.mark.slow
+
 
 @each_model
 def test_a_model_survives_saving(make: Callable[[], FittedModel], tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ from epiclick.identification.anchor import (
 from ..device_worlds import DESKTOP, PHONE, device_counts
 from ..raising import raises_code
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_device_that_is_examined_more_is_the_anchor() -> None:
     counts = device_counts(1.11)

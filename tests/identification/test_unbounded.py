@@ -14,6 +14,8 @@ from epiclick.identification.unbounded import unbounded_bias
 
 from ..device_worlds import DESKTOP, PHONE, device_counts
 
+pytestmark = pytest.mark.slow
+
 
 def counts_of(rows: list[tuple[int, int, int, int, int]]) -> ClickCounts:
     """Of (query, doc, position, displays, clicks)."""

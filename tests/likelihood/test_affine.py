@@ -18,6 +18,8 @@ from epiclick.likelihood.quadrature import quadrature_log_likelihood, quadrature
 from epiclick.likelihood.sampled import log_likelihood_of_samples
 from epiclick.likelihood.tilting import tilted
 
+pytestmark = pytest.mark.slow
+
 A = np.array([1.0, 0.7, 0.3, 0.15])  # the first is an anchor
 B = np.array([0.05, 0.2, 0.0, 0.01])  # in the third, unattractive items are never clicked
 EMISSION = Emission(A, 1 - A, B, 1 - B)

@@ -21,6 +21,8 @@ from epiclick.likelihood.pairs import (
 )
 from epiclick.likelihood.tilting import tilted
 
+pytestmark = pytest.mark.slow
+
 CONTEXTS, PAIRS = 60, 90
 
 

@@ -12,6 +12,8 @@ from scipy.special import betaln
 from epiclick.click_models.click_model import Emission
 from epiclick.likelihood.closed_form import exact_log_likelihood, exact_posterior, log_binomial
 
+pytestmark = pytest.mark.slow
+
 LONGEST = 1000
 WIDTHS = (0, 2, 8, 64, 256, LONGEST)
 

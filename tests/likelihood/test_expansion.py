@@ -8,6 +8,8 @@ import pytest
 from epiclick.click_models.click_model import Emission
 from epiclick.likelihood.closed_form import expanded_log_unclicked, log_unclicked
 
+pytestmark = pytest.mark.slow
+
 
 def problem(seed: int, width: int, pairs: int = 40, samples: int = 3):
     rng = np.random.default_rng(seed)

@@ -13,6 +13,8 @@ from mpmath import mp, mpf
 from epiclick.click_models.click_model import Emission
 from epiclick.likelihood.quadrature import quadrature_log_likelihood, quadrature_moments
 
+pytestmark = pytest.mark.slow
+
 DIGITS = 50
 LEVEL = 4  # 24 points per panel; 48 change nothing in the first 15 digits
 

@@ -17,6 +17,8 @@ from epiclick.likelihood.pairs import (
     pair_log_likelihoods,
 )
 
+pytestmark = pytest.mark.slow
+
 
 @jax.jit
 def value_and_gradient(theta, alpha, beta, batch):

@@ -14,6 +14,8 @@ from epiclick.likelihood.quadrature import (
     quadrature_moments,
 )
 
+pytestmark = pytest.mark.slow
+
 VALUE = 1e-9  # relative to 1 + the value; the largest error found is 6e-11
 GRADIENT = 1e-6  # the same; largest 2e-7, where 1e5 clicks and as many displays cancel
 PAIRS = 300  # the same in all random tests, so that few programs compile

@@ -10,6 +10,8 @@ from epiclick.click_models.click_model import Emission
 from epiclick.likelihood.closed_form import exact_log_likelihood
 from epiclick.likelihood.sampled import log_likelihood_of_samples, sampled_log_likelihood
 
+pytestmark = pytest.mark.slow
+
 compiled = jax.jit(sampled_log_likelihood)
 
 THETA = np.array([1.0, 0.5, 0.2])

@@ -11,6 +11,8 @@ from epiclick.likelihood import tilting as module
 from epiclick.likelihood.quadrature import quadrature_moments
 from epiclick.likelihood.tilting import tilted
 
+pytestmark = pytest.mark.slow
+
 CONTEXTS, PAIRS, DRAWS = 4, 60, 12
 
 

@@ -25,6 +25,8 @@ from epiclick.paper.statement import (
 
 from .planted import EPOCHS, RUNS, as_claimed, contradicted, planted, results_of, shortened
 
+pytestmark = pytest.mark.slow
+
 MIXED = 4  # runs, two of them as claimed and two against it: no claim can be decided from them
 IDS = [statement.id for statement in STATEMENTS]
 

@@ -30,6 +30,8 @@ from epiclick.paper.statement import FAILS, Check
 
 from .planted import as_claimed, planted, results_of, shortened
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module", autouse=True)
 def _coarse() -> Iterator[None]:

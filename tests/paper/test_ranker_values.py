@@ -15,6 +15,8 @@ from epiclick.paper.worlds import (
     single_feature_ranking,
 )
 
+pytestmark = pytest.mark.slow
+
 POSITIONS = 3
 
 

@@ -23,6 +23,8 @@ from epiclick.paper.variants import VARIANTS
 
 from ..raising import raises_code
 
+pytestmark = pytest.mark.slow
+
 KILLED = ("naive+baseline", 0, 2)  # method, run, epoch
 
 SCRIPT = """

@@ -16,6 +16,8 @@ from epiclick.paper.variants import VARIANTS
 from epiclick.paper.worlds import Bench, make_bench
 from epiclick.relevance.heads import relevance_betas, relevance_points
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def bench(tiny: Settings) -> Bench:

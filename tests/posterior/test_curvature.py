@@ -19,6 +19,8 @@ from epiclick.relevance.heads import betas_of
 
 from .small_worlds import counts_of, differences
 
+pytestmark = pytest.mark.slow
+
 WIDTH = 3
 FREE = np.array([0, 2])  # the context between is the anchor
 

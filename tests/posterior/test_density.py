@@ -22,6 +22,8 @@ from .small_worlds import (
     world,
 )
 
+pytestmark = pytest.mark.slow
+
 THETA = (1.0, 0.6, 0.3)
 KINDS = {"ids, anchored": (False, 0), "features, last anchored": (True, 2), "free": (True, None)}
 

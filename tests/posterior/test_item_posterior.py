@@ -16,6 +16,8 @@ from epiclick.posterior.item_posterior import ItemPosterior, item_posterior
 
 from ..raising import raises_code
 
+pytestmark = pytest.mark.slow
+
 ORACLE = Path(__file__).resolve().parents[3] / "shared" / "oracle" / "likelihood.json"
 HEAD_MEAN, HEAD_VARIANCE = 1e-8, 1e-7  # relative accuracy of the quadrature
 CONTEXTS = 10  # in all tests, so that each program compiles once

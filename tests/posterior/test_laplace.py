@@ -15,6 +15,8 @@ from epiclick.posterior.mode import SETTLED, find_mode, posterior_mean
 
 from .small_worlds import DOCS, counts_of, density_of, pairs_of, start_of, world
 
+pytestmark = pytest.mark.slow
+
 THETA = (1.0, 0.6, 0.3)
 WORLDS = 30
 

@@ -16,6 +16,8 @@ from epiclick.posterior.mode import (
 
 from .small_worlds import density_of, with_features, world
 
+pytestmark = pytest.mark.slow
+
 DRAWS = 3_000
 FREEDOM = 5  # of the t distribution that draws are from, so that no weight is large
 

@@ -10,6 +10,8 @@ from epiclick.posterior.mode import NEAR, SETTLED, _updated, find_mode, inverse
 
 from .small_worlds import density_of, with_features, world
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("features", [False, True])
 def test_a_bad_start_leads_to_the_mode_that_scipy_finds(features: bool) -> None:

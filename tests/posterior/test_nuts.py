@@ -23,6 +23,8 @@ from epiclick.posterior.nuts import sample, whole_log_density
 from ..raising import raises_code
 from .small_worlds import density_of, pairs_of, start_of, with_features, world
 
+pytestmark = pytest.mark.slow
+
 BIAS_SD = np.array([3.0, 6.0])  # prior of the mean's and the confidence's bias
 NOTHING = 3e-3  # and of weights that are to stay 0
 

@@ -12,6 +12,8 @@ from epiclick.calibration.own_prior import OWN_METHODS, OWN_QUANTITIES
 from epiclick.calibration.table import CalibrationTable, CoverageRow, UniformityRow
 from epiclick.report.calibration_figure import draw_calibration, draw_own_prior
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def table() -> CalibrationTable:

@@ -32,6 +32,8 @@ from epiclick.report.report_sources import Sources, Trial
 
 from .planted import NU, THETA, draw_log, planted, sources_of
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_opening_answers_the_three_questions(report: Report) -> None:
     said = report.opening

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 import epiclick as ec
 from epiclick.evaluation.backtest import backtest
@@ -13,6 +14,8 @@ from epiclick.report.quality import BASELINE_NAMES, Quality
 from epiclick.report.rankers import rankers
 
 from .planted import draw_log, planted, sources_of, two_rankings
+
+pytestmark = pytest.mark.slow
 
 
 def fewer_clicks(log: ec.ClickCounts, share: float) -> ec.ClickCounts:

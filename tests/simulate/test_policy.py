@@ -13,6 +13,8 @@ from epiclick.simulate import policy
 from epiclick.simulate.policy import pl_rank_gradient, sample_rankings, train_policy
 from epiclick.simulate.world_items import QueryGroups, label_relevance, synthetic_rankings
 
+pytestmark = pytest.mark.slow
+
 
 def ranking_probability(scores, ranking):
     """Plackett-Luce: items are drawn one after another without replacement; scores may be complex."""

@@ -10,6 +10,8 @@ from epiclick.simulate.world_items import label_relevance, mean_over_users
 
 from ..raising import raises_code
 
+pytestmark = pytest.mark.slow
+
 
 def rows_shown(world):
     """(displays,) row of the item on each line of the log."""

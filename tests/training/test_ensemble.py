@@ -27,6 +27,8 @@ from epiclick.training.optimizer import TrainingSettings
 
 from ..raising import raises_code
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = TrainingSettings(
     epochs=12,
     batch_size=150,

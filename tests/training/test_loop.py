@@ -26,6 +26,8 @@ from epiclick.training.optimizer import TrainingSettings
 from ..damaging import assert_damage_is_found
 from ..raising import raises_code
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = TrainingSettings(
     epochs=6,
     batch_size=150,
