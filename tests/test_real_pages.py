@@ -9,6 +9,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT.parent / "shared" / "data" / "yandex-pages"
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(not DATA.is_dir(), reason="the yandex-pages sample is not at hand"),
     pytest.mark.filterwarnings("ignore::epiclick.errors.InputWarning"),
 ]

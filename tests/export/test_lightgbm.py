@@ -18,6 +18,8 @@ from epiclick.export.lightgbm import LightGBMData
 from ..raising import raises_code
 from .conftest import DOCS, FEW, Misled
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def jumbled(misled: Misled) -> ec.FeatureTable:

@@ -10,6 +10,8 @@ import epiclick as ec
 from epiclick.errors import InputWarning
 from epiclick.export.lightgbm import relative_bias, weighted_clicks
 
+pytestmark = pytest.mark.slow
+
 
 def shown(displays: np.ndarray, clicks: np.ndarray) -> ec.ClickCounts:
     """Counts of one query, (docs, positions) each."""

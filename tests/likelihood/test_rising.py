@@ -60,8 +60,8 @@ def test_binomial_coefficients_are_those_of_integers(n: int, k: int) -> None:
     )
 
 
-@pytest.mark.parametrize("x", [1e-3, 0.5, 1.0, 3.3, 50.0, 1e4, 1e8])
-@pytest.mark.parametrize("n", [0.0, 1.0, 7.0, 16.0, 1e6])
+@pytest.mark.parametrize("x", [1e-3, 1.0, 50.0, 1e8])
+@pytest.mark.parametrize("n", [0.0, 7.0, 1e6])
 def test_derivatives_are_differences_of_polygammas(x: float, n: float) -> None:
     with jax.enable_x64(True), mpmath.workdps(40):
         lower, upper = mpmath.mpf(x), mpmath.mpf(x) + n
