@@ -1,8 +1,7 @@
-"""The documentation builds, and the README's commands run as written."""
+"""The README links to what is there, and the README's commands run as written."""
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
@@ -15,22 +14,6 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[1]
 SMALL_WORLD = ["--queries", "150", "--docs", "8", "--features", "4", "--pages", "2000"]
 """So that the commands take seconds; the README simulates the default world."""
-
-
-def test_the_documentation_builds_without_a_warning(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "mkdocs",
-        "build",
-        "--strict",
-        "--quiet",
-        "--site-dir",
-        str(tmp_path),
-    ]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "index.html").exists()
 
 
 def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:

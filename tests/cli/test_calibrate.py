@@ -86,19 +86,19 @@ def test_worlds_of_the_models_own_prior_are_judged_by_ranks(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "words", "error_code"),
     [
-        (["--families", "spase"], "did you mean 'sparse'"),
-        (["--methods", "nuts"], "'nuts'"),
-        (["--worlds", 0, "--shrink", -1], "worlds must be"),
-        (["--jobs", 0], "jobs must be"),
+        (["--families", "spase"], "did you mean 'sparse'", "unknown-family"),
+        (["--methods", "nuts"], "'nuts'", "unknown-method"),
+        (["--worlds", 0, "--shrink", -1], "worlds must be", "not-whole-number"),
+        (["--jobs", 0], "jobs must be", "not-whole-number"),
     ],
 )
 def test_bad_arguments_give_code_2_and_write_nothing(
-    arguments: list[object], words: str, tmp_path: Path
+    arguments: list[object], words: str, error_code: str | None, tmp_path: Path
 ) -> None:
     refused = epiclick("calibrate", "--out", tmp_path / "new", *arguments)
-    refused.assert_refused(words)
+    refused.assert_refused(words, error_code)
     assert not list(tmp_path.iterdir())
 
 

@@ -36,7 +36,7 @@ def test_evaluate_refuses_a_log_that_changes_before_it_is_told_apart(
 
     monkeypatch.setattr(by_column, "count_by", changed_first)
     done = epiclick(*asked)
-    done.assert_refused("log.parquet (")
+    done.assert_refused("log.parquet (", "changed-while-reading")
     assert "changed while being read" in done.err
 
 

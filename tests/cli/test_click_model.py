@@ -75,8 +75,8 @@ def test_counts_keep_the_history_that_a_model_needs(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words", "error_code"),
     [
-        (["--click-model", "umb"], "--click-model", None),
-        (["--click-model", "umb"], "(did you mean 'ubm'?)", None),
+        (["--click-model", "umb"], "--click-model", "unknown-click-model"),
+        (["--click-model", "umb"], "(did you mean 'ubm'?)", "unknown-click-model"),
         (
             ["--click-model", "ubm", "--estimator", "pointwise"],
             "--estimator pointwise needs --click-model pbm",
@@ -95,4 +95,4 @@ def test_a_log_without_pages_is_refused_in_one_message(folder: Path, tmp_path: P
     log = pd.read_parquet(folder / "world" / "clicks.parquet").drop(columns="page_id")
     log.to_csv(tmp_path / "log.csv", index=False)
     done = epiclick("fit", tmp_path / "log.csv", "--click-model", "ubm", "--out", tmp_path / "m")
-    done.assert_refused("--column page_id=NAME")
+    done.assert_refused("--column page_id=NAME", "missing-column")

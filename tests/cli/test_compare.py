@@ -145,7 +145,7 @@ def test_a_ranking_without_a_name_is_called_by_its_file(
     done = epiclick("compare", marginal[0], *given, *SAMPLES, *rankings(*files[:2]), "--json")
     assert [row["name"] for row in done.record["rankers"]] == ["best", "f0"]
     done = epiclick("compare", marginal[0], *given, *SAMPLES, *rankings(*files), "--json")
-    done.assert_refused("ranking 'a'")
+    done.assert_refused("ranking 'a'", "file-missing")
 
 
 def test_a_column_of_a_table_can_be_the_ranking(
@@ -159,7 +159,7 @@ def test_a_column_of_a_table_can_be_the_ranking(
     (row,) = epiclick(*ask, *rankings(column)).record["rankers"]
     assert row["name"] == "f0"
     other = epiclick(*ask, *rankings(f"other={world / 'features.parquet'}:f9"))
-    other.assert_refused("'f9'")
+    other.assert_refused("'f9'", "unknown-column")
 
 
 def test_true_values_are_those_of_a_plain_sum(
@@ -437,7 +437,7 @@ def test_lists_of_contexts_are_told_apart(
     assert both["value"] > phone_only["value"]
     assert "queries by device are not in the log" in record["notes"][0]
     done = epiclick("compare", model, *given, *rankings(shelf / "best.run"))
-    done.assert_refused("'device'")
+    done.assert_refused("'device'", "missing-column")
 
 
 def test_the_log_is_read_as_told(
@@ -482,29 +482,34 @@ def broken(shelf: Path) -> Path:
 @pytest.mark.parametrize(
     ("files", "options", "words", "error_code"),
     [
-        (["unknown_queries"], [], "no query in common", None),
-        (["best", "unknown_queries"], [], "no query in common", None),
-        (["ties"], [], ": 1 position, first (query 0", None),
-        (["gap"], [], ": 1 list, first (query 0)", None),
-        (["twice"], [], ": 1 document, first (query 0", None),
-        (["from_0"], [], ": 150 rows", None),
-        (["best_deep"], [], ": 750 slots", None),
+        (["unknown_queries"], [], "no query in common", "no-common-query"),
+        (["best", "unknown_queries"], [], "no query in common", "no-common-query"),
+        (["ties"], [], ": 1 position, first (query 0", "shared-position"),
+        (["gap"], [], ": 1 list, first (query 0)", "position-gap"),
+        (["twice"], [], ": 1 document, first (query 0", "repeated-document"),
+        (["from_0"], [], ": 150 rows", "position-below-one"),
+        (["best_deep"], [], ": 750 slots", "position-too-deep"),
         (
             ["best_deep"],
             ["--depth", 4],
             "150 slots, first position 4. Cut them with --depth 3",
-            None,
+            "position-too-deep",
         ),
-        (["empty"], [], "ranking 'empty'", None),
-        (["no_position"], [], "position or score", None),
-        (["absent"], [], "absent.parquet", None),
+        (["empty"], [], "ranking 'empty'", "empty-ranking"),
+        (["no_position"], [], "position or score", "missing-column"),
+        (["absent"], [], "absent.parquet", "file-missing"),
         (["best", "best"], [], "'best'", "duplicate-ranker-name"),
         (["best"], ["--ranking", "=x.parquet"], "new=new.parquet", "malformed-option"),
         (["best"], ["--ranking", "x="], "new=new.parquet", "malformed-option"),
         (["best"], ["--ranking", ""], "new=new.parquet", "malformed-option"),
         (["best"], ["--against", "bets"], "(did you mean 'best'?)", "unknown-ranker"),
         (["best"], ["--fail-unless-better", 0.9], "--fail-unless-better", "too-few-rankers"),
-        (["best", "f0"], ["--fail-unless-better", 95], "--fail-unless-better must", None),
+        (
+            ["best", "f0"],
+            ["--fail-unless-better", 95],
+            "--fail-unless-better must",
+            "level-out-of-range",
+        ),
         (["best", "f0"], ["--despite", "fit"], "--fail-unless-better", "option-needs-another"),
         (
             ["best", "f0"],
@@ -512,12 +517,12 @@ def broken(shelf: Path) -> Path:
             "(did you mean 'backtest'?)",
             "unknown-check",
         ),
-        (["best"], ["--level", 90], "level must", None),
-        (["best"], ["--samples", 10], "samples must", None),
-        (["best"], ["--depth", 0], "depth must", None),
-        (["best"], ["--seed", -1], "seed must", None),
-        (["best"], ["--clicks", "no.parquet"], "no.parquet", None),
-        (["best"], ["--backtest", "no.parquet"], "no.parquet", None),
+        (["best"], ["--level", 90], "level must", "level-out-of-range"),
+        (["best"], ["--samples", 10], "samples must", "samples-out-of-range"),
+        (["best"], ["--depth", 0], "depth must", "depth-out-of-range"),
+        (["best"], ["--seed", -1], "seed must", "seed-out-of-range"),
+        (["best"], ["--clicks", "no.parquet"], "no.parquet", "file-missing"),
+        (["best"], ["--backtest", "no.parquet"], "no.parquet", "file-missing"),
         (["best"], ["--weights", "pages"], "traffic", None),
         ([], [], "--ranking", None),
     ],

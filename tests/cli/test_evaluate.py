@@ -293,16 +293,40 @@ def test_an_unknown_context_is_named_with_what_is_predicted(
     ("arguments", "words", "error_code"),
     [
         (["LOG"], "--features", "features-needed"),
-        (["nowhere.csv", "--features", "FEATURES"], "nowhere.csv", None),
-        (["LOG", "--features", "few.parquet"], "--missing-features drop", None),
-        (["LOG", "--features", "narrow.parquet"], "The table has 3 features", None),
-        (["LOG", "--features", "FEATURES", "--by", "devise"], "did you mean 'device'?", None),
-        (["LOG", "--features", "FEATURES", "--by", "device,devise"], "mean 'device'?", None),
-        (["LOG", "--features", "FEATURES", "--by", "device,device"], "'device'", None),
-        (["LOG", "--features", "FEATURES", "--by", "query_id"], "--by query_id", None),
-        (["LOG", "--features", "FEATURES", "--against", "nowhere"], "no model nowhere", None),
-        (["LOG", "--features", "FEATURES", "--context", "device,position"], "device", None),
-        (["LOG", "--features", "FEATURES", "--where", "position >"], "SQL condition", None),
+        (["nowhere.csv", "--features", "FEATURES"], "nowhere.csv", "file-missing"),
+        (["LOG", "--features", "few.parquet"], "--missing-features drop", "missing-features"),
+        (
+            ["LOG", "--features", "narrow.parquet"],
+            "The table has 3 features",
+            "missing-feature-columns",
+        ),
+        (
+            ["LOG", "--features", "FEATURES", "--by", "devise"],
+            "did you mean 'device'?",
+            "unknown-column",
+        ),
+        (
+            ["LOG", "--features", "FEATURES", "--by", "device,devise"],
+            "mean 'device'?",
+            "unknown-column",
+        ),
+        (["LOG", "--features", "FEATURES", "--by", "device,device"], "'device'", "repeated-column"),
+        (["LOG", "--features", "FEATURES", "--by", "query_id"], "--by query_id", "reserved-column"),
+        (
+            ["LOG", "--features", "FEATURES", "--against", "nowhere"],
+            "no model nowhere",
+            "file-missing",
+        ),
+        (
+            ["LOG", "--features", "FEATURES", "--context", "device,position"],
+            "device",
+            "context-mismatch",
+        ),
+        (
+            ["LOG", "--features", "FEATURES", "--where", "position >"],
+            "SQL condition",
+            "invalid-condition",
+        ),
     ],
 )
 def test_bad_input_gives_code_2_and_one_message(
@@ -405,4 +429,4 @@ def test_truth_needs_a_world_and_a_model_with_intervals(
     done = epiclick("evaluate", marginal[0], *log, "--truth", tmp_path)
     done.assert_refused(str(tmp_path))
     done = epiclick("evaluate", pointwise[0], *log, "--truth", world)
-    done.assert_refused("no intervals")
+    done.assert_refused("no intervals", "nothing-to-cover")

@@ -140,7 +140,7 @@ def test_a_model_without_features_exports_the_items_of_its_log(
     train = tmp_path / "train.parquet"
     given = ["--to", "lightgbm", "--out", train, "--json"]
     refused = epiclick("export", without_features[0], *given)
-    refused.assert_refused("--features")
+    refused.assert_refused("--features", "features-needed")
     done = epiclick("export", without_features[0], *given, "--features", world / "features.parquet")
     assert done.record["rows"] == len(pd.read_parquet(train)) == len(pairs)
 
@@ -159,7 +159,11 @@ def test_a_model_without_features_exports_the_items_of_its_log(
         (["--to", "quepid", "--out", "o.txt", "F"], "name a .csv file", "wrong-suffix"),
         (["--to", "arviz", "--out", "o.h5"], "name a .nc file", "wrong-suffix"),
         (["--to", "qrels", "--out", ".", "F"], "name a file", "not-a-file"),
-        (["--to", "lightgbm", "--out", "o.parquet", "F", "--how", "propensity"], "--clicks", None),
+        (
+            ["--to", "lightgbm", "--out", "o.parquet", "F", "--how", "propensity"],
+            "--clicks",
+            "missing-clicks",
+        ),
         (["--to", "lightgbm", "--out", "o.parquet", "F", "--how", "posterier"], "did you", None),
         (
             ["--to", "qrels", "--out", "o", "F", "--how", "posterior"],
@@ -172,7 +176,7 @@ def test_a_model_without_features_exports_the_items_of_its_log(
             "option-does-not-apply",
         ),
         (["--to", "qrels", "--out", "o", "F", "--cuts", "a,b"], "four numbers", "not-a-number"),
-        (["--to", "qrels", "--out", "o", "F", "--cuts", "0.3,0.2"], "cuts", None),
+        (["--to", "qrels", "--out", "o", "F", "--cuts", "0.3,0.2"], "cuts", "invalid-cuts"),
         (
             ["--to", "run", "--out", "o", "F", "--rank-by", "median"],
             "--rank-by must be one of mean",
@@ -215,7 +219,7 @@ def test_queries_of_several_words_are_refused_for_trec_only(
     features.to_parquet(tmp_path / "named.parquet")
     given = ["--features", tmp_path / "named.parquet", "--out"]
     done = epiclick("export", marginal[0], "--to", "qrels", *given, tmp_path / "qrels")
-    done.assert_refused("150 query_ids, first 'query 0'")
+    done.assert_refused("150 query_ids, first 'query 0'", "id-with-whitespace")
     assert not (tmp_path / "qrels").exists()
     done = epiclick("export", marginal[0], "--to", "quepid", *given, tmp_path / "r.csv", "--json")
     assert done.record["rows"] == 1200

@@ -74,7 +74,7 @@ def test_members_are_trained_when_asked_for(world: Path, tmp_path: Path) -> None
     model = load(tmp_path / "m")
     assert model.get_params()["members"] == len(model.fitted_.members) == 2
     refused = epiclick(*log, "--out", tmp_path / "none", *asked, 0)
-    refused.assert_refused("--members must")
+    refused.assert_refused("--members must", "invalid-parameter")
 
 
 def test_every_estimator_of_the_library_can_be_named() -> None:
@@ -146,27 +146,31 @@ def test_a_model_can_start_from_another_and_take_its_place(
 @pytest.mark.parametrize(
     ("arguments", "words", "error_code"),
     [
-        (["nowhere.csv"], "nowhere.csv", None),
-        (["LOG", "--features", "nowhere.csv"], "nowhere.csv", None),
-        (["LOG", "--features", "few.parquet"], "--missing-features drop", None),
-        (["LOG", "--estimator", "pointwise"], "needs features", None),
+        (["nowhere.csv"], "nowhere.csv", "file-missing"),
+        (["LOG", "--features", "nowhere.csv"], "nowhere.csv", "file-missing"),
+        (["LOG", "--features", "few.parquet"], "--missing-features drop", "missing-features"),
+        (["LOG", "--estimator", "pointwise"], "needs features", "features-needed"),
         (
             ["LOG", "--estimator", "pointwise", "--samples", "9"],
             "--samples",
             "option-does-not-apply",
         ),
         (["LOG", "--hidden", "64,x"], "whole numbers such as 64,64,32", "not-a-number"),
-        (["LOG", "--epochs", "0", "--level", "2"], "--epochs must", None),
-        (["LOG", "--epochs", "0", "--level", "2"], "; --level must", None),
-        (["LOG", "--anchor", "9"], "anchor 9", None),
-        (["LOG", "--anchor", "first"], "Choose one of: 1; 2; 3", None),
-        (["LOG", "--anchor", "1", "--estimator", "exact"], "marginal", None),
+        (["LOG", "--epochs", "0", "--level", "2"], "--epochs must", "invalid-parameter"),
+        (["LOG", "--epochs", "0", "--level", "2"], "; --level must", "invalid-parameter"),
+        (["LOG", "--anchor", "9"], "anchor 9", "unknown-context"),
+        (["LOG", "--anchor", "first"], "Choose one of: 1; 2; 3", "unknown-context"),
+        (["LOG", "--anchor", "1", "--estimator", "exact"], "marginal", "anchor-needs-marginal"),
         (["LOG", "--resume"], "model.checkpoint", "checkpoint-missing"),
-        (["LOG", "--init", "nowhere"], "no model nowhere", None),
-        (["LOG", "--init", "MODEL", "--hidden", "8,4"], "features", None),
-        (["LOG", "--init", "MODEL", "--features", "FEATURES"], "hidden layers", None),
+        (["LOG", "--init", "nowhere"], "no model nowhere", "file-missing"),
+        (["LOG", "--init", "MODEL", "--hidden", "8,4"], "features", "init-feature-mismatch"),
+        (
+            ["LOG", "--init", "MODEL", "--features", "FEATURES"],
+            "hidden layers",
+            "init-layer-mismatch",
+        ),
         (["LOG", "--column", "position"], "position=slot", "malformed-option"),
-        (["LOG", "--context", "devise,position"], "did you mean 'device'?", None),
+        (["LOG", "--context", "devise,position"], "did you mean 'device'?", "unknown-column"),
     ],
 )
 def test_bad_input_gives_code_2_one_message_and_no_file(
@@ -194,8 +198,8 @@ def test_bad_input_gives_code_2_one_message_and_no_file(
         ("logs/log.parquet", "log.parquet", "output-is-input"),
         ("logs", "log.parquet", "output-is-input"),
         ("logs/model", "is inside", "output-inside-input"),
-        ("notes.txt", "something other than a model", None),
-        ("thesis", "something other than a model", None),
+        ("notes.txt", "something other than a model", "foreign-folder"),
+        ("thesis", "something other than a model", "foreign-folder"),
         ("notes.txt/model", "--out notes.txt/model", "cannot-write"),
     ],
 )
@@ -245,7 +249,7 @@ def test_a_model_is_replaced_only_where_that_is_asked_for(
     # nothing but a model is replaced, whatever is asked for
     (model / "notes.txt").write_text("mine")
     done = epiclick("fit", world / "early.parquet", "--out", model, *given, "--overwrite")
-    done.assert_refused("notes.txt")
+    done.assert_refused("notes.txt", "foreign-files")
     assert (model / "notes.txt").read_text() == "mine"
 
 

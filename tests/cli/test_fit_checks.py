@@ -102,21 +102,29 @@ def test_what_position_bias_prints_can_be_given(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "words", "error_code"),
     [
-        (["--position-bias", "wrong.csv"], ": 1 row, first position 2"),
-        (["--position-bias", "nowhere.csv"], "nowhere.csv"),
-        (["--position-bias", "bias.csv", "--estimator", "exact"], "needs EpistemicPBM"),
-        (["--position-bias", "bias.csv", "--anchor", "3"], "position 1, 2"),
-        (["--randomised", "rnd"], "'rnd'"),
-        (["--randomised", "device"], "device"),
-        (["--randomised", "random", "--where", "random"], "random"),
+        (["--position-bias", "wrong.csv"], ": 1 row, first position 2", "duplicate-context"),
+        (["--position-bias", "nowhere.csv"], "nowhere.csv", "file-missing"),
+        (
+            ["--position-bias", "bias.csv", "--estimator", "exact"],
+            "needs EpistemicPBM",
+            "known-bias-needs-marginal",
+        ),
+        (["--position-bias", "bias.csv", "--anchor", "3"], "position 1, 2", "bias-above-one"),
+        (["--randomised", "rnd"], "'rnd'", "unknown-column"),
+        (["--randomised", "device"], "device", "mark-not-binary"),
+        (["--randomised", "random", "--where", "random"], "random", "nothing-to-compare"),
     ],
 )
 def test_bad_input_gives_code_2_and_no_file(
-    arguments: list[str], words: str, inputs: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: list[str],
+    words: str,
+    error_code: str | None,
+    inputs: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(inputs)
     done = epiclick("fit", "log.parquet", *arguments, "--out", "none")
-    done.assert_refused(words)
+    done.assert_refused(words, error_code)
     assert not (inputs / "none").exists()

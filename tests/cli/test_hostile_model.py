@@ -58,7 +58,9 @@ def test_a_hostile_condition_in_a_model_is_bad_input(
     # a model's own condition is used where its own log is read
     own = ("--train", world / "early.parquet")
     done = epiclick("evaluate", model, world / "late.parquet", *own, "--json")
-    done.assert_refused("where must be a condition on the log's columns alone")
+    done.assert_refused(
+        "where must be a condition on the log's columns alone", "forbidden-condition"
+    )
 
 
 def test_a_hostile_condition_opens_no_other_file_and_no_socket(

@@ -167,9 +167,21 @@ def test_the_probability_of_a_relevance_above(
         (["--out", "p.parquet"], "4 features", "features-needed"),
         (["--features", "FEATURES", "--out", "p.csv"], "name a .parquet file", "wrong-suffix"),
         (["--features", "FEATURES", "--out", "."], "name a file", "not-a-file"),
-        (["--features", "FEATURES", "--out", "p.parquet", "--above", "30"], "above must", None),
-        (["--features", "renamed.parquet", "--out", "p.parquet"], "first 'f3'", None),
-        (["--features", "FEATURES", "--clicks", "no.csv", "--out", "p.parquet"], "no.csv", None),
+        (
+            ["--features", "FEATURES", "--out", "p.parquet", "--above", "30"],
+            "above must",
+            "threshold-out-of-range",
+        ),
+        (
+            ["--features", "renamed.parquet", "--out", "p.parquet"],
+            "first 'f3'",
+            "missing-feature-columns",
+        ),
+        (
+            ["--features", "FEATURES", "--clicks", "no.csv", "--out", "p.parquet"],
+            "no.csv",
+            "file-missing",
+        ),
         (
             ["--features", "renamed.parquet", "--out", "renamed.parquet"],
             "renamed.parquet",

@@ -84,7 +84,7 @@ def test_a_second_call_does_nothing_again(done: Done, out: Path) -> None:
 
 def test_other_settings_in_the_folder_are_refused(done: Done, out: Path) -> None:
     refused = epiclick(*CALL, *METHODS, "--out", out, "--epochs", 4)
-    refused.assert_refused("epochs is 3 there and 4 here")
+    refused.assert_refused("epochs is 3 there and 4 here", "settings-differ")
 
 
 def test_rates_are_told_and_written(out: Path, tmp_path: Path, monkeypatch) -> None:
@@ -106,24 +106,24 @@ def test_rates_are_told_and_written(out: Path, tmp_path: Path, monkeypatch) -> N
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "words", "error_code"),
     [
-        (["--preset", "quik"], "did you mean 'quick'"),
-        (["--methods", "exakt"], "did you mean 'exact'"),
-        (["--only", "figure9"], "'figure9'"),
-        (["--cells", "3/2"], "i/n with i from 1 to n"),
-        (["--runs", 0, "--epochs", 0], "epochs must be"),
-        (["--jobs", 0], "jobs must be"),
-        (["--dataset", "yahoo"], "dataset must be one of"),
-        (["--dataset", "mslr"], "--path"),
-        (["--path", "."], "path"),
+        (["--preset", "quik"], "did you mean 'quick'", "unknown-preset"),
+        (["--methods", "exakt"], "did you mean 'exact'", "unknown-method"),
+        (["--only", "figure9"], "'figure9'", "unknown-experiment"),
+        (["--cells", "3/2"], "i/n with i from 1 to n", "invalid-share"),
+        (["--runs", 0, "--epochs", 0], "epochs must be", "runs-out-of-range"),
+        (["--jobs", 0], "jobs must be", "not-whole-number"),
+        (["--dataset", "yahoo"], "dataset must be one of", None),
+        (["--dataset", "mslr"], "--path", "missing-path"),
+        (["--path", "."], "path", "path-without-dataset"),
     ],
 )
 def test_bad_arguments_give_code_2_and_write_nothing(
-    arguments: list[object], words: str, tmp_path: Path
+    arguments: list[object], words: str, error_code: str | None, tmp_path: Path
 ) -> None:
     refused = epiclick("reproduce", "--out", tmp_path / "new", *arguments)
-    refused.assert_refused(words)
+    refused.assert_refused(words, error_code)
     assert not list(tmp_path.iterdir())
 
 

@@ -18,7 +18,7 @@ from .small_worlds import density_of, with_features, world
 
 pytestmark = pytest.mark.slow
 
-DRAWS = 1_200
+DRAWS = 3_000
 FREEDOM = 5  # of the t distribution that draws are from, so that no weight is large
 
 
