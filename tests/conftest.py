@@ -23,7 +23,8 @@ if COMPILED not in os.environ:
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
 
 if "XLA_FLAGS" not in os.environ and "jax" not in sys.modules:
-    # most of the time of a small fit is compiling, which these halve; results agree to rounding
+    # most of the time of a small fit is compiling, which these halve; results agree to rounding.
+    # `XLA_FLAGS= make test` compiles as users do, and so do the examples in any case
     os.environ["XLA_FLAGS"] = (
         "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
     )

@@ -10,7 +10,9 @@ import numpy as np
 import pandas as pd
 
 from epiclick.arguments import (
+    BiasKind,
     Parametrised,
+    ThetaPosterior,
     check_choice,
     check_level,
     check_path,
@@ -25,7 +27,7 @@ from epiclick.errors import InputError
 from epiclick.estimators.names import EstimatorName
 from epiclick.evaluation.click_scores import ClickScores, score_clicks
 from epiclick.fitted.prediction import click_probabilities
-from epiclick.fitted.state import BiasKind, FittedModel, ThetaPosterior
+from epiclick.fitted.state import FittedModel
 from epiclick.fitted.storage import load_model, save_model
 from epiclick.fitted.tables import (
     SCORES,

@@ -7,11 +7,17 @@ from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from epiclick.errors import InputError, did_you_mean
+
+BiasKind = Literal["robust", "bayes", "evidential"]
+"""Kinds of intervals of position bias; see `fitted.tables.click_table`."""
+
+ThetaPosterior = Literal["laplace", "nuts"]
+"""Methods for the posterior of position bias and last layer after a `marginal` fit."""
 
 LONGEST = 60  # characters of a value in a message
 

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 import pandas as pd
 
+from epiclick.arguments import ThetaPosterior
 from epiclick.batching.batches import Shapes
 from epiclick.batching.pairset import PairSet, fit_scaler
 from epiclick.click_models.registry import CLICK_MODELS
@@ -20,14 +21,7 @@ from epiclick.data.features import FeatureScaler
 from epiclick.diagnostics.checks import check_fit
 from epiclick.errors import InputError, InputWarning
 from epiclick.fitted.parameters import Lookup, Parameters, PointLookup, init_betas
-from epiclick.fitted.state import (
-    FeatureSpec,
-    FittedModel,
-    Items,
-    QuerySets,
-    ThetaPosterior,
-    TrainingSummary,
-)
+from epiclick.fitted.state import FeatureSpec, FittedModel, Items, QuerySets, TrainingSummary
 from epiclick.identification.anchor import Moved
 from epiclick.identification.identifiability import check_anchor, named
 from epiclick.identification.unbounded import UnboundedBias, unbounded_bias

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from epiclick.arguments import check_choice, is_number, is_switch, is_whole, shown
+from epiclick.arguments import ThetaPosterior, check_choice, is_number, is_switch, is_whole, shown
 from epiclick.click_models.registry import click_model
 from epiclick.data.counts import ClickCounts
 from epiclick.errors import InputError, InputWarning
 from epiclick.estimators.names import ESTIMATORS, make_estimator
-from epiclick.fitted.state import ThetaPosterior, head_of
+from epiclick.fitted.state import head_of
 from epiclick.fitting import Plan
 from epiclick.identification.anchor import Anchor, resolve_anchor
 from epiclick.posterior.known_bias import fixed_contexts, read_known_bias

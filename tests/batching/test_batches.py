@@ -5,9 +5,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from epiclick.batching import batches as batches_module
 from epiclick.batching.batches import Batches, Shapes
+from epiclick.click_models.click_model import Emission
 from epiclick.data.counts import ClickCounts
-from epiclick.likelihood.pairs import SWITCH_OVER, bucket_of
+from epiclick.likelihood.pairs import SWITCH_OVER, bucket_of, pair_log_likelihoods
 
 from ..raising import raises_code
 
@@ -189,3 +191,32 @@ def test_padding_changes_no_pair_of_a_batch() -> None:
         *(b.epoch(np.random.default_rng(2)) for b in (plain, padded)), strict=True
     ):
         np.testing.assert_array_equal(few[few >= 0], more[more >= 0])
+
+
+def test_small_buckets_are_joined_and_likelihoods_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = random_counts()
+    (pairs,) = Batches(counts, 1_000).epoch()
+    rng = np.random.default_rng(1)
+    alpha, beta = rng.gamma(2.0, size=(2, len(pairs)))
+    theta = np.linspace(1, 0.2, len(counts.contexts))[None]
+    found, buckets = [], []
+    for joined in (0, batches_module.JOINED):
+        monkeypatch.setattr(batches_module, "JOINED", joined)
+        batch = Batches(counts, 1_000).assemble(pairs)
+        buckets.append(len(batch.buckets))
+        with jax.enable_x64(True):
+            found.append(pair_log_likelihoods(Emission(theta, 1 - theta), alpha, beta, batch))
+    assert buckets[0] > 5
+    assert buckets[1] == 2  # few displays, and many
+    np.testing.assert_allclose(*found, rtol=1e-12)
+
+
+def test_large_buckets_stay_apart() -> None:
+    whole = (0, 20_000, 0, 20_000, 0, 0, 5, 7, 3)
+    assert batches_module._joined(whole) == [
+        (range(0, 3), 20_000),
+        (range(3, 4), 20_000),
+        (range(4, 8), 12),
+        (range(8, 9), 3),
+    ]
+    assert batches_module._joined((0, 0, 4, 0, 0, 0, 0, 0, 0)) == [(range(0, 3), 4)]

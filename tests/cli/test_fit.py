@@ -17,12 +17,10 @@ import pytest
 from safetensors import safe_open
 
 from epiclick.api import EpistemicPBM, EstimatorName, PointwisePBM, load
-from epiclick.cli import options
 from epiclick.cli.fit import Estimator, parse_anchor, print_fit
 from epiclick.data.counts import ClickCounts
 from epiclick.data.readers import read_log
 from epiclick.errors import InputError
-from epiclick.fitted import state
 from epiclick.plans import EPOCHS, EPOCHS_TO_MODE
 
 from .conftest import TRAINING, Done, epiclick
@@ -79,11 +77,6 @@ def test_members_are_trained_when_asked_for(world: Path, tmp_path: Path) -> None
 
 def test_every_estimator_of_the_library_can_be_named() -> None:
     assert set(get_args(Estimator)) == {*get_args(EstimatorName), "pointwise"}
-
-
-def test_choices_are_those_of_the_library() -> None:
-    assert options.BiasKind == state.BiasKind
-    assert options.ThetaPosterior == state.ThetaPosterior
 
 
 def test_people_get_tables_and_words(world: Path, tmp_path: Path) -> None:

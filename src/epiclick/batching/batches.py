@@ -188,17 +188,18 @@ class Batches:
         own = 1.0 if self.weight is None else self.weight[..., np.where(present, pairs, 0)]
         weight = np.where(present, own, 0.0)
         buckets, start = [], 0
-        for number, capacity in _joined(self.capacity):
+        for joined, capacity in _joined(self.capacity):
             part = slice(start, start + capacity)
             start += capacity
-            size = None if slots is None else max(slots[: number + 1])
+            last = joined[-1]
+            size = None if slots is None else max(slots[bucket] for bucket in joined)
             index, clicks, unclicked = (each[part, :size] for each in laid_out)
             # arrays stay on the host until a program takes them
             buckets.append(
                 Bucket(
                     clicks,  # type: ignore[arg-type]
                     unclicked,  # type: ignore[arg-type]
-                    order[part, : WIDTHS[number]] if number < len(WIDTHS) else None,  # type: ignore[arg-type]
+                    order[part, : WIDTHS[last]] if last < len(WIDTHS) else None,  # type: ignore[arg-type]
                     None if slots is None else index,  # type: ignore[arg-type]
                 )
             )
@@ -234,13 +235,13 @@ def _by_bucket(counts: ClickCounts, affine: bool) -> list[np.ndarray]:
     return [np.flatnonzero(bucket == i) for i in range(BUCKETS)]
 
 
-def _joined(capacity: Sequence[int]) -> list[tuple[int, int]]:
-    """Buckets in the program: the last bucket that each consists of, and its number of pairs.
+def _joined(capacity: Sequence[int]) -> list[tuple[range, int]]:
+    """Buckets of the program: the buckets that each consists of, and their pairs.
 
     Every bucket adds about half a second of compiling, whatever its size. Pairs of a small one go
     with those of the next wider instead, which costs little per step.
     """
-    joined, waiting = [], 0
+    joined, first, waiting = [], 0, 0
     for bucket, pairs in enumerate(capacity):
         waiting += pairs
         if bucket < len(WIDTHS) - 1:
@@ -249,8 +250,8 @@ def _joined(capacity: Sequence[int]) -> list[tuple[int, int]]:
             if waiting * extra <= JOINED and any(capacity[bucket + 1 : len(WIDTHS)]):
                 continue
         if waiting:
-            joined.append((bucket, waiting))
-        waiting = 0
+            joined.append((range(first, bucket + 1), waiting))
+        first, waiting = bucket + 1, 0
     return joined
 
 

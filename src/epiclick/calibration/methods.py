@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.stats import norm
 
+from epiclick.arguments import BiasKind
 from epiclick.beta import Beta
 from epiclick.calibration.answers import DRAWS, LEVELS, VALUES, Answers
 from epiclick.calibration.families import Case, Family, display_contexts, display_rows, make_case
@@ -21,7 +22,6 @@ from epiclick.click_models.registry import click_model
 from epiclick.data.counts import ClickCounts
 from epiclick.errors import InputError, did_you_mean
 from epiclick.fitted.parameters import without_uncertainty
-from epiclick.fitted.state import BiasKind
 from epiclick.simulate.users import THETA, examination_at
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from epiclick.arguments import BiasKind
 from epiclick.beta import Beta
 from epiclick.calibration.answers import DRAWS, LEVELS, VALUES, Answers
 from epiclick.calibration.families import Case, display_contexts, display_probability, display_rows
@@ -20,7 +21,6 @@ from epiclick.click_models.registry import click_model
 from epiclick.data.features import FeatureTable
 from epiclick.fitted.parameters import Parameters, parameter_draws
 from epiclick.fitted.prediction import bias_by, relevance_of_pairs
-from epiclick.fitted.state import BiasKind
 from epiclick.simulate.users import USERS, examination_at
 
 if TYPE_CHECKING:

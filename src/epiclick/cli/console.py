@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from epiclick.api import BaseModel
+    from epiclick.arguments import BiasKind
     from epiclick.data.counts import ClickCounts
-    from epiclick.fitted.state import BiasKind
 
 SCHEMA_VERSION = 1
 

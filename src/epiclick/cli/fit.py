@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from typer import Option
 
+from epiclick.arguments import ThetaPosterior
 from epiclick.cli import console, options
 from epiclick.cli.help import Verb
 from epiclick.data.schema import LogOptions
@@ -311,7 +312,7 @@ def fit(
     learning_rate: Annotated[float | None, Option(help="Learning rate of AdamW.")] = None,
     weight_decay: Annotated[float | None, Option(help="Weight decay of AdamW.")] = None,
     theta_posterior: Annotated[
-        options.ThetaPosterior | None,
+        ThetaPosterior | None,
         Option(
             metavar="NAME", help="Posterior of position bias: laplace, or nuts (Markov chains)."
         ),

@@ -23,10 +23,6 @@ if TYPE_CHECKING:
 Number = TypeVar("Number", int, float)
 
 
-# as in fitted.state, which loads pandas: help and completion are to be fast
-BiasKind = Literal["robust", "bayes", "evidential"]
-ThetaPosterior = Literal["laplace", "nuts"]
-
 AsJson = Annotated[bool, Option("--json", help="Print one JSON object instead of tables.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print results only, no notes.")]
 Model = Annotated[

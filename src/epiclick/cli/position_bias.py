@@ -4,17 +4,17 @@ from typing import Annotated, Any, get_args
 
 from typer import Option
 
-from epiclick.arguments import check_level
+from epiclick.arguments import BiasKind, check_level
 from epiclick.cli import console, options
 
 
 def position_bias(
     model: options.Model,
     kind: Annotated[
-        options.BiasKind | None,
+        BiasKind | None,
         Option(
             metavar="KIND",
-            help=f"Kind of intervals: {', '.join(get_args(options.BiasKind))}.",
+            help=f"Kind of intervals: {', '.join(get_args(BiasKind))}.",
             show_default="the first that the model has",
         ),
     ] = None,

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,12 +20,6 @@ HEADS_OF: Mapping[str, tuple[str, ...]] = {
     "PointwisePBM": (POINT.name,),
 }
 """Relevance heads of each class: with features, and without if it supports that."""
-
-BiasKind = Literal["robust", "bayes", "evidential"]
-"""Kinds of intervals of position bias; see `fitted.tables.click_table`."""
-
-ThetaPosterior = Literal["laplace", "nuts"]
-"""Method for the posterior of position bias and last layer after a `marginal` fit."""
 
 
 def head_of(kind: str, *, with_features: bool) -> str:

@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 from scipy import special, stats
 
-from epiclick.arguments import check_choice, is_number, shown
+from epiclick.arguments import BiasKind, check_choice, is_number, shown
 from epiclick.beta import Beta
 from epiclick.data.features import FeatureTable
 from epiclick.errors import InputError
@@ -20,7 +20,7 @@ from epiclick.fitted.parameters import (
     without_uncertainty,
 )
 from epiclick.fitted.prediction import networks_of, relevance_of_rows
-from epiclick.fitted.state import BiasKind, FittedModel, Items, given_of
+from epiclick.fitted.state import FittedModel, Items, given_of
 from epiclick.relevance.average import beta_columns
 
 RATIO_DRAWS = 100_000

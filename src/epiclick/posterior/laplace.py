@@ -21,10 +21,10 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
+from epiclick.arguments import ThetaPosterior
 from epiclick.batching.pairset import PairSet
 from epiclick.click_models.click_model import ClickModel
 from epiclick.fitted.parameters import ParameterPosterior, Parameters, from_vector, to_vector
-from epiclick.fitted.state import ThetaPosterior
 from epiclick.posterior.density import Density, Emitter, mean_square_inputs
 from epiclick.posterior.joint_prior import Prior, layer_spread
 from epiclick.posterior.mode import Mode, bias_directions, find_mode, inverse, posterior_mean
