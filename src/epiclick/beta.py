@@ -240,3 +240,15 @@ def _check(rule: str, values: np.ndarray, good: np.ndarray, code: str) -> None:
         first = tuple(np.argwhere(~good)[0].tolist())
         where = f" at index {first}" if first else ""
         raise InputError(f"{rule}, got {values[first]}{where}", code=code)
+
+
+def entropy_slope(alpha: np.ndarray, beta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    r"""Derivatives of the differential entropy of Betas in their two parameters.
+
+    .. math:: \frac{\partial H}{\partial \alpha} = (\nu - 2) \psi'(\nu)
+              - (\alpha - 1) \psi'(\alpha), \quad \nu = \alpha + \beta
+    """
+    total = alpha + beta
+    both = (total - 2) * special.polygamma(1, total)
+    by_alpha, by_beta = (both - (each - 1) * special.polygamma(1, each) for each in (alpha, beta))
+    return by_alpha, by_beta

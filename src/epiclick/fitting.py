@@ -7,7 +7,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 import pandas as pd
 
@@ -20,18 +19,19 @@ from epiclick.data.counts import ClickCounts
 from epiclick.data.features import FeatureScaler
 from epiclick.diagnostics.checks import check_fit
 from epiclick.errors import InputError, InputWarning
-from epiclick.fitted.parameters import Lookup, Parameters, PointLookup, init_betas
+from epiclick.fitted.parameters import Lookup, Parameters, PointLookup, init_betas, leaves
 from epiclick.fitted.state import FeatureSpec, FittedModel, Items, QuerySets, TrainingSummary
 from epiclick.identification.anchor import Moved
 from epiclick.identification.identifiability import check_anchor, named
 from epiclick.identification.unbounded import UnboundedBias, unbounded_bias
+from epiclick.posterior.climbing import Climb
 from epiclick.posterior.items import known_items
 from epiclick.posterior.laplace import KnownBias, find_posterior
 from epiclick.processes import refuse_after_fork
 from epiclick.relevance.heads import HEADS
 from epiclick.training.checkpoint import Checkpoint, digest_counts, digest_settings, warm_start
-from epiclick.training.ensemble import Ensemble, Single, bootstrap_weights, stack
-from epiclick.training.loop import State, Training
+from epiclick.training.ensemble import bootstrap_weights
+from epiclick.training.loop import Trained, Training
 from epiclick.training.objective import Objective
 from epiclick.training.optimizer import TrainingSettings
 from epiclick.training.progress import TrainingBar
@@ -81,6 +81,11 @@ class Plan:
     known: KnownBias | None = None
     wide: bool = False
 
+    @property
+    def climbs(self) -> bool:
+        """Whether the few parameters are found at the mode of their posterior, without training."""
+        return self.posterior is not None and not HEADS[self.head].uses_features
+
 
 def fit_model(
     plan: Plan,
@@ -105,49 +110,42 @@ def fit_model(
         progress: show a progress bar, on a terminal.
         randomised: pages with a random ranking, not in `counts`, to compare position bias with.
     """
-    refuse_after_fork()
+    if not plan.objective.is_point:
+        refuse_after_fork()  # sampled estimators compile programs
     train, held_out = _hold_out(plan, counts, valid)
     if plan.anchor is not None:
         check_anchor(train, plan.anchor)
     scaler = fit_scaler(train) if init is None or init.features is None else init.features.scaler
-    batch_size = pairs_per_batch(plan, len(train))
-    shapes, valid_shapes = plan.shapes or (None, None)
     weight, settings = None, plan.training
     if settings.networks > 1 and settings.bootstrap:
         weight = bootstrap_weights(train, settings.members, settings.seed)
-    pairs = PairSet.of(train, scaler, batch_size, weight=weight, shapes=shapes)
-    starts = _starts(plan, train, pairs.width, init)
-    several = len(starts) > 1
-    saved = None
-    if checkpoint is not None:
-        run = {
-            "log": _digest(counts, valid, init),
-            "settings": digest_settings(_dependencies(plan)),
-            "versions": f"epiclick {version('epiclick')}, jax {version('jax')}",
-        }
-        saved = Checkpoint(checkpoint, run)
-    with TrainingBar(plan.training.epochs, len(pairs.batches), shown=progress) as bar:
-        training = Training(
-            plan.objective,
-            stack(starts) if several else starts[0],
-            pairs,
-            None
-            if held_out is None
-            else PairSet.of(held_out, scaler, batch_size, shapes=valid_shapes),
-            plan.training,
-            keep=saved.keep if saved else None,
-            progress=bar,
-            networks=Ensemble(len(starts)) if several else Single(),
-        )
-        state = training.start()
-        if resume and saved is not None:
-            state = saved.load(state)
-            bar.resume(len(state.history))
-        state = training.run(state)
-    fitted = _gather(plan, counts, train, held_out, state, training.trained(state), scaler)
+    width = len(train.given[0]) if scaler is None else len(scaler.mean)
+    starts = _starts(plan, train, width, init)
+    if plan.climbs:
+        if resume:
+            raise InputError(
+                "without features a fit takes moments and writes no checkpoint; leave out --resume",
+                code="nothing-to-resume",
+            )
+        climb = Climb(plan.click_model, plan.anchor, plan.known, settings, progress)
+        trained = climb.run(train, held_out, starts, weight)
+    else:
+        saved = None
+        if checkpoint is not None:
+            run = {
+                "log": _digest(counts, valid, init),
+                "settings": digest_settings(_dependencies(plan)),
+                "versions": f"epiclick {version('epiclick')}, jax {version('jax')}",
+            }
+            saved = Checkpoint(checkpoint, run)
+        trained = _train(plan, train, held_out, scaler, weight, starts, saved, resume, progress)
+    fitted = _gather(plan, counts, train, held_out, trained, scaler)
     if plan.posterior is not None:
         # the posterior is that of all pairs, including those held out for early stopping
-        whole = PairSet.of(counts, scaler, plan.training.batch_size)
+        if scaler is None:
+            whole = PairSet.distinct(counts, plan.training.batch_size)
+        else:
+            whole = PairSet.of(counts, scaler, plan.training.batch_size)
         parameters, posterior = find_posterior(
             whole,
             fitted.parameters,
@@ -165,6 +163,42 @@ def fit_model(
     found = check_fit(fitted, train, plan.level, plan.known, randomised, ratios, plan.moved, counts)
     summary = replace(fitted.training, checks=found.records, warnings=found.warnings)
     return replace(fitted, training=summary, items=_items(fitted, counts, plan.level))
+
+
+def _train(
+    plan: Plan,
+    train: ClickCounts,
+    held_out: ClickCounts | None,
+    scaler: FeatureScaler | None,
+    weight: np.ndarray | None,
+    starts: Sequence[Parameters],
+    saved: Checkpoint | None,
+    resume: bool,
+    progress: bool,
+) -> Trained:
+    """Parameters of each network after training by mini-batches."""
+    batch_size = pairs_per_batch(plan, len(train))
+    shapes, valid_shapes = plan.shapes or (None, None)
+    pairs = PairSet.of(train, scaler, batch_size, weight=weight, shapes=shapes)
+    valid = None
+    if held_out is not None:
+        valid = PairSet.of(held_out, scaler, batch_size, shapes=valid_shapes)
+    with TrainingBar(plan.training.epochs, len(pairs.batches), shown=progress) as bar:
+        training = Training(
+            plan.objective,
+            starts,
+            pairs,
+            valid,
+            plan.training,
+            keep=saved.keep if saved else None,
+            progress=bar,
+        )
+        state = training.start()
+        if resume and saved is not None:
+            state = saved.load(state)
+            bar.resume(len(state.history))
+        state = training.run(state)
+    return Trained(state.best, state.history, state.best_epoch)
 
 
 def _hold_out(
@@ -285,13 +319,12 @@ def _gather(
     counts: ClickCounts,
     train: ClickCounts,
     held_out: ClickCounts | None,
-    state: State,
-    trained: Sequence[Parameters],
+    trained: Trained,
     scaler: FeatureScaler | None,
 ) -> FittedModel:
     """The fitted model, before its posterior and checks."""
-    history = pd.DataFrame([row.record() for row in state.history])
-    best = state.history[state.best_epoch - 1]
+    history = pd.DataFrame([row.record() for row in trained.history])
+    best = trained.history[trained.best_epoch - 1]
     features = None
     if scaler is not None and train.features is not None:
         features = FeatureSpec(train.features.names, scaler)
@@ -299,9 +332,9 @@ def _gather(
         pairs=len(train),
         displays=train.total_displays,
         clicks=train.total_clicks,
-        epochs=len(state.history),
-        best_epoch=state.best_epoch,
-        seconds=state.history[-1].seconds,
+        epochs=len(trained.history),
+        best_epoch=trained.best_epoch,
+        seconds=trained.history[-1].seconds,
         log_likelihood=best.log_likelihood if best.validation is None else best.validation,
         history=history,
     )
@@ -310,7 +343,7 @@ def _gather(
         kind=plan.kind,
         head=plan.head,
         settings=plan.settings,
-        parameters=trained[0],
+        parameters=trained.networks[0],
         anchor=plan.anchor,
         contexts=train.contexts,
         features=features,
@@ -320,7 +353,7 @@ def _gather(
         ),
         items=None,
         training=summary,
-        members=tuple(trained[1:]),
+        members=tuple(trained.networks[1:]),
         click_model=plan.click_model,
     )
 
@@ -336,8 +369,8 @@ def _digest(counts: ClickCounts, valid: ClickCounts | None, init: FittedModel | 
     """A digest of all data that a run depends on."""
     parts = [digest_counts(each) for each in (counts, valid) if each is not None]
     if init is not None:
-        start = jax.tree.leaves((init.parameters, init.members))
-        parts += [digest_settings([leaf.tolist() for leaf in start])]
+        start = [leaf for own in (init.parameters, *init.members) for leaf in leaves(own)]
+        parts += [digest_settings([np.asarray(leaf).tolist() for leaf in start])]
     return "-".join(parts)
 
 

@@ -16,7 +16,7 @@ from epiclick.fitted.state import head_of
 from epiclick.fitting import Plan
 from epiclick.identification.anchor import Anchor, resolve_anchor
 from epiclick.posterior.known_bias import fixed_contexts, read_known_bias
-from epiclick.posterior.nuts import require_numpyro
+from epiclick.posterior.laplace import require_numpyro
 from epiclick.training.objective import EpistemicObjective, PointwiseObjective
 from epiclick.training.optimizer import TrainingSettings
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 EPOCHS = 50
 EPOCHS_WITHOUT_FEATURES = 300
-EPOCHS_TO_MODE = 10
-"""Without features, where all parameters have a posterior, whose mode is found after training."""
+STEPS_TO_MODE = 60
+"""Without features, where all parameters have a posterior: steps towards its mode, at most."""
 
 POSITION_RATE = 10.0
 """Learning rate of the click model's parameters, as a multiple of the network's."""
@@ -54,8 +54,8 @@ def epistemic_plan(model: "EpistemicModel", counts: ClickCounts) -> Plan:
     clicks = click_model(model.click_model)
     objective = EpistemicObjective(estimator, float(model.entropy), clicks, index, model.samples)
     plan = _plan(model, objective, anchor, counts)
-    if point and counts.features is None and model.epochs is None and model.members == 1:
-        plan = replace(plan, training=replace(plan.training, epochs=EPOCHS_TO_MODE))
+    if point and counts.features is None and model.epochs is None:
+        plan = replace(plan, training=replace(plan.training, epochs=STEPS_TO_MODE))
     return replace(plan, posterior=model.theta_posterior if point else None, wide=point)
 
 

@@ -28,8 +28,8 @@ from epiclick.likelihood.pairs import (
     slots_of,
 )
 
-JOINED = 100_000
-"""Terms of the closed form (pairs times displays squared) added to a step to save compiling."""
+JOINED = 10_000
+"""Terms of the closed form (pairs times displays squared) that are added to save a bucket."""
 
 
 @dataclass(frozen=True)
@@ -194,16 +194,15 @@ class Batches:
             last = joined[-1]
             size = None if slots is None else max(slots[bucket] for bucket in joined)
             index, clicks, unclicked = (each[part, :size] for each in laid_out)
-            # arrays stay on the host until a program takes them
             buckets.append(
                 Bucket(
-                    clicks,  # type: ignore[arg-type]
-                    unclicked,  # type: ignore[arg-type]
-                    order[part, : WIDTHS[last]] if last < len(WIDTHS) else None,  # type: ignore[arg-type]
-                    None if slots is None else index,  # type: ignore[arg-type]
+                    clicks,
+                    unclicked,
+                    order[part, : WIDTHS[last]] if last < len(WIDTHS) else None,
+                    None if slots is None else index,
                 )
             )
-        return PairBatch(tuple(buckets), weight)  # type: ignore[arg-type]
+        return PairBatch(tuple(buckets), weight)
 
     def dense(self, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Clicks and unclicked displays of the pairs of a batch, (pairs, contexts) each."""
@@ -238,8 +237,8 @@ def _by_bucket(counts: ClickCounts, affine: bool) -> list[np.ndarray]:
 def _joined(capacity: Sequence[int]) -> list[tuple[range, int]]:
     """Buckets of the program: the buckets that each consists of, and their pairs.
 
-    Every bucket adds about half a second of compiling, whatever its size. Pairs of a small one go
-    with those of the next wider instead, which costs little per step.
+    Every bucket has a fixed cost, of compiling half a second where a program is compiled. Pairs of
+    a small one go with those of the next wider instead, which costs little per step.
     """
     joined, first, waiting = [], 0, 0
     for bucket, pairs in enumerate(capacity):

@@ -4,10 +4,12 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from epiclick.batching.batches import Batches, Shapes
+from epiclick.batching.distinct import distinct_counts
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import FeatureScaler
 from epiclick.likelihood.pairs import PairBatch
@@ -64,6 +66,18 @@ def fit_scaler(counts: ClickCounts) -> FeatureScaler | None:
     return FeatureScaler.fit(counts.features.rows(counts.feature_row[::step]))
 
 
+class Origin(NamedTuple):
+    """The pairs that others stand for.
+
+    Attributes:
+        counts: all pairs.
+        row: (pairs,) the pair that stands for each.
+    """
+
+    counts: ClickCounts
+    row: np.ndarray
+
+
 @dataclass(frozen=True, eq=False)
 class PairSet:
     """Pairs to train on or to score.
@@ -71,10 +85,12 @@ class PairSet:
     Attributes:
         batches: how pairs are assigned to batches.
         inputs: scaled features of the same pairs; None without features.
+        origin: where the pairs stand for groups of others, those groups.
     """
 
     batches: Batches
     inputs: Inputs | None
+    origin: Origin | None = None
 
     @classmethod
     def of(
@@ -90,6 +106,19 @@ class PairSet:
         """The pairs of counts in batches of at most `batch_size`; see `Batches`."""
         inputs = None if scaler is None else Inputs(counts, scaler)
         return cls(Batches(counts, batch_size, weight, shapes, affine), inputs)
+
+    @classmethod
+    def distinct(cls, counts: ClickCounts, batch_size: int, *, affine: bool = False) -> "PairSet":
+        """The distinct vectors of counts, weighted by their numbers, of pairs without features."""
+        found = distinct_counts(counts)
+        own = counts.subset(found.first)
+        batches = Batches(own, batch_size, found.size.astype(np.float64), affine=affine)
+        return cls(batches, None, Origin(counts, found.group))
+
+    @property
+    def count(self) -> int:
+        """Number of pairs, those that others stand for included."""
+        return len(self.batches.counts if self.origin is None else self.origin.counts)
 
     @property
     def width(self) -> int:

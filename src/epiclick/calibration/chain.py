@@ -16,10 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from epiclick.click_models.click_model import Emission
-from epiclick.likelihood.pairs import PairBatch, pair_log_likelihoods
+from epiclick.likelihood.pairs import PairBatch
 from epiclick.posterior.density import Density
 from epiclick.relevance.heads import betas_of
-from epiclick.relevance.network import given_to_last
+from epiclick.traced.batch_likelihood import pair_log_likelihoods
 
 WARMUP = 30  # moves before the first draw
 BETWEEN = 3  # moves from one draw to the next, so that draws are nearly independent
@@ -57,11 +57,9 @@ def log_likelihoods(density: Density, vectors: np.ndarray) -> np.ndarray:
 
 def _inputs(density: Density) -> tuple[np.ndarray, PairBatch]:
     """Input of the last layer for each pair, (pairs, units + 1), and all clicks."""
-    ((inputs, batch),) = density.pairs.epoch()
+    (part,) = density.parts()
     assert density.emitter.anchor == 0
-    hidden = np.concatenate(given_to_last(density.body, inputs, density.width), axis=1)
-    hidden = hidden.astype(np.float64)
-    return np.concatenate([hidden, np.ones((len(hidden), 1))], axis=1), batch
+    return part.given, part.batch
 
 
 def _log_likelihood(vector: jax.Array, given: jax.Array, batch: PairBatch) -> jax.Array:

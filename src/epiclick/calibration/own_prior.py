@@ -149,14 +149,11 @@ def count(
 
 def density(counts: ClickCounts, shared: Stage) -> "Density":
     """The posterior step's log density of a world's parameters."""
-    import jax
-
     from epiclick.batching.pairset import PairSet
     from epiclick.posterior.laplace import make_density
 
     pairs = PairSet.of(counts, shared.scaler, len(counts), shapes=shared.shapes)
-    with jax.enable_x64(True):
-        return make_density(pairs, shared.start, click_model("pbm"), ANCHOR)
+    return make_density(pairs, shared.start, click_model("pbm"), ANCHOR)
 
 
 def make_own_world(family: Family, seed: int, index: int) -> OwnWorld:
@@ -299,35 +296,29 @@ def _item_draws(
     rng: np.random.Generator,
 ) -> np.ndarray:
     """(draws,) logits of a pair's relevance given its clicks and each draw of the parameters."""
-    import jax
-
     from epiclick.click_models.click_model import Emission
+    from epiclick.likelihood.closed_form import forms, mixture_weights
 
     entries = counts.pair == item
     clicks, displays = counts.clicks[entries], counts.displays[entries]
-    order = np.repeat(counts.context[entries], displays - clicks)
-    order = np.r_[order, np.full(displays.sum() - len(order), -1)]  # one shape for all clicks
+    order = np.repeat(counts.context[entries], displays - clicks)[None]
     rest = np.concatenate(
         [np.zeros((len(vectors), 1)), special.expit(-vectors[:, : POSITIONS - 1])], axis=1
     )
-    with jax.enable_x64(True):
-        emission = Emission(1 - rest, rest)
-        mixture = _mixtures()(emission, alpha[:, None], beta[:, None], clicks[None], order[None])
-        weights, first, second = (np.asarray(part)[:, 0] for part in mixture)
+    first = alpha + clicks.sum()
+    weights = np.stack(
+        [
+            mixture_weights(
+                *forms(Emission(1 - own, own)), first[i : i + 1], beta[i : i + 1], order
+            )
+            for i, own in enumerate(rest)
+        ]
+    )[:, :, 0]
     below = weights.cumsum(axis=1) < rng.random((len(weights), 1)) * weights.sum(1, keepdims=True)
-    chosen = np.arange(len(weights)), below.sum(axis=1)
-    log_relevance, log_rest = Beta(first[chosen], second[chosen]).sample_logs(rng)
+    number = below.sum(axis=1)
+    chosen = Beta(first + number, beta + order.shape[1] - number)
+    log_relevance, log_rest = chosen.sample_logs(rng)
     return log_relevance - log_rest
-
-
-@cache
-def _mixtures() -> Callable:
-    """`exact_posterior` for many draws of the parameters at once."""
-    import jax
-
-    from epiclick.likelihood.closed_form import exact_posterior
-
-    return jax.jit(jax.vmap(exact_posterior, in_axes=(0, 0, 0, None, None)))
 
 
 def _method(name: str, description: str, *, clicks: bool = True) -> Method:

@@ -30,10 +30,10 @@ class FitVerb(Verb):
     def defaults() -> Mapping[str, str]:
         """Defaults by option."""
         from epiclick.api import EpistemicPBM, PointwisePBM
-        from epiclick.plans import EPOCHS, EPOCHS_TO_MODE, EPOCHS_WITHOUT_FEATURES
+        from epiclick.plans import EPOCHS, EPOCHS_WITHOUT_FEATURES, STEPS_TO_MODE
 
         pointwise = PointwisePBM().get_params()
-        bare = f"{EPOCHS_TO_MODE} (the paper's estimators {EPOCHS_WITHOUT_FEATURES})"
+        bare = f"{STEPS_TO_MODE} (the paper's estimators {EPOCHS_WITHOUT_FEATURES})"
         defaults = {"epochs": f"{EPOCHS}, without features {bare}"}
         for name, value in EpistemicPBM().get_params().items():
             if value is False or name in defaults:

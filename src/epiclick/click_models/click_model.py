@@ -143,8 +143,22 @@ class ClickModel(Protocol):
     def emission(self, parameters: Any, anchor: int | None, xp: ModuleType) -> Emission:
         """The emission in each context, float64, from the parameters, (parameters,).
 
-        Written with `xp`, numpy or jax.numpy, and differentiated by jax.
+        Written with `xp`, numpy or jax.numpy.
         """
+        ...
+
+    def logit_jacobian(self, parameters: np.ndarray, anchor: int | None) -> np.ndarray:
+        """(logits, parameters) derivatives of the emission's logits.
+
+        Logits are logit(A) of all contexts, then, if the emission is affine, logit(B). Where a
+        probability is 0 or 1 by definition, its derivatives are 0.
+        """
+        ...
+
+    def logit_bend(
+        self, parameters: np.ndarray, anchor: int | None, slope: np.ndarray
+    ) -> np.ndarray:
+        """(parameters, parameters) sum over logits of slope, (logits,), times their Hessians."""
         ...
 
     def start(self, click_rate: np.ndarray, anchor: int | None) -> np.ndarray:

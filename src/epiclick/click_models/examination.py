@@ -31,6 +31,19 @@ class Examination:
         """theta and 1 - theta."""
         return examined(parameters, anchor, xp)
 
+    def logit_jacobian(self, parameters: np.ndarray, anchor: int | None) -> np.ndarray:
+        """Parameters are the logits, but for the anchor's."""
+        free = np.ones(len(parameters))
+        if anchor is not None:
+            free[anchor] = 0
+        return np.diag(free)
+
+    def logit_bend(
+        self, parameters: np.ndarray, anchor: int | None, slope: np.ndarray
+    ) -> np.ndarray:
+        """Logits are linear in the parameters."""
+        return np.zeros((len(parameters), len(parameters)))
+
     def start(self, click_rate: np.ndarray, anchor: int | None) -> np.ndarray:
         """Click rates relative to the anchor's."""
         return start_logits(click_rate, anchor)

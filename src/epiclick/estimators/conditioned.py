@@ -7,7 +7,8 @@ from typing import Self
 import numpy as np
 
 from epiclick.estimators import sampling
-from epiclick.estimators.estimator import Betas, Draws, Estimate
+from epiclick.estimators.estimator import Betas, Draws
+from epiclick.estimators.sampling import Estimate
 from epiclick.likelihood.pairs import PairBatch
 
 

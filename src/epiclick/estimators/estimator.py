@@ -2,25 +2,24 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
-import jax
 import numpy as np
 
 from epiclick.click_models.click_model import Emission
-from epiclick.likelihood.pairs import Array, PairBatch
+from epiclick.likelihood.pairs import PairBatch
+
+LEAST_LOG_THETA = -700.0
+"""Smaller biases underflow in float64; after a click they would have no weight anyway."""
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Betas:
+class Betas(NamedTuple):
     """Beta distributions, one per pair or per context; both arrays of one shape, float64."""
 
-    alpha: jax.Array
-    beta: jax.Array
+    alpha: Any
+    beta: Any
 
 
-@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Draws:
     """Logarithms of samples: of position bias, and of relevance where the estimator needs them.
@@ -32,45 +31,41 @@ class Draws:
         log_other: (pairs, samples) logarithm of 1 - relevance, float32, or None.
     """
 
-    log_theta: Array
-    log_rest: Array
-    log_zeta: Array | None = None
-    log_other: Array | None = None
+    log_theta: Any
+    log_rest: Any
+    log_zeta: Any = None
+    log_other: Any = None
 
     @property
-    def relevance(self) -> tuple[Array, Array]:
+    def relevance(self) -> tuple[Any, Any]:
         """`log_zeta` and `log_other`, for an estimator that has drawn them."""
         assert self.log_zeta is not None
         assert self.log_other is not None
         return self.log_zeta, self.log_other
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Estimate:
-    """What an estimator returns for one batch.
+class Gradient(NamedTuple):
+    """An estimator's result for one batch, pairs weighted.
 
     Attributes:
-        surrogate: scalar whose gradient for the parameters is the estimated gradient. Its value has
-            no meaning.
-        log_likelihood: scalar, the estimated log-likelihood of the batch, pairs weighted.
-        log_scale: logarithm of a factor on the gradient that would overflow float32.
+        log_likelihood: the estimated log-likelihood.
+        by_relevance: derivatives in alpha and beta of each pair's relevance.
+        by_position: derivatives in alpha and beta of each context's bias; or, where parameters are
+            points, in the logits of the emission (logits,), see `likelihood.batch_gradient`.
+        log_scale: logarithm of a factor on all derivatives that would overflow them.
     """
 
-    surrogate: jax.Array
-    log_likelihood: jax.Array
-    log_scale: jax.Array | float = 0.0
+    log_likelihood: float
+    by_relevance: Betas
+    by_position: Betas | np.ndarray
+    log_scale: float = 0.0
 
 
 Position = TypeVar("Position", Betas, Emission, contravariant=True)
 
 
 class Estimator(Protocol, Generic[Position]):
-    """One way to follow the gradient of the likelihood.
-
-    `draw` runs on the host, since numpy's generator is several times faster than one inside a
-    compiled program; `estimate` is pure and is compiled.
-    """
+    """One way to follow the gradient of the likelihood."""
 
     is_point: ClassVar[bool]
     """Whether the click model's parameters are points during training rather than Betas."""
@@ -79,10 +74,10 @@ class Estimator(Protocol, Generic[Position]):
         """Samples for one batch; None where none are needed."""
         ...
 
-    def estimate(
+    def gradient(
         self, relevance: Betas, position: Position, batch: PairBatch, draws: Draws | None
-    ) -> Estimate:
-        """Surrogate and log-likelihood of one batch, given its samples."""
+    ) -> Gradient:
+        """Log-likelihood and gradient of one batch, given its samples."""
         ...
 
     def started(self, measure: Callable[[], float]) -> Self:

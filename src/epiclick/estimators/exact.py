@@ -10,8 +10,10 @@ import numpy as np
 
 from epiclick.click_models.click_model import Emission
 from epiclick.estimators import sampling
-from epiclick.estimators.estimator import Betas, Draws, Estimate
-from epiclick.likelihood.pairs import PairBatch, log_likelihoods
+from epiclick.estimators.estimator import LEAST_LOG_THETA, Betas, Draws
+from epiclick.estimators.sampling import Estimate
+from epiclick.likelihood.pairs import PairBatch
+from epiclick.traced.batch_likelihood import log_likelihoods
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Exact(sampling.SamplingEstimator):
 
     def log_likelihoods(self, relevance: Betas, batch: PairBatch, draws: Draws) -> jax.Array:
         """Log-likelihood of the batch at each sample of position bias: (samples,)."""
-        theta = jnp.exp(jnp.maximum(draws.log_theta, sampling.LEAST_LOG_THETA))
+        theta = jnp.exp(jnp.maximum(draws.log_theta, LEAST_LOG_THETA))
         emission = Emission(theta, jnp.exp(draws.log_rest))
         return log_likelihoods(emission, relevance.alpha, relevance.beta, batch)
 

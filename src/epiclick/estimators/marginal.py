@@ -4,12 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-import jax
 import numpy as np
 
 from epiclick.click_models.click_model import Emission
-from epiclick.estimators.estimator import Betas, Draws, Estimate
-from epiclick.likelihood.pairs import PairBatch, log_likelihoods
+from epiclick.estimators.estimator import Betas, Draws, Gradient
+from epiclick.likelihood.batch_gradient import batch_gradient
+from epiclick.likelihood.pairs import PairBatch
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,14 @@ class Marginal:
     def draw(self, rng: np.random.Generator, relevance: Betas, position: Emission) -> None:
         """Nothing is sampled."""
 
-    def estimate(
+    def gradient(
         self, relevance: Betas, position: Emission, batch: PairBatch, draws: Draws | None = None
-    ) -> Estimate:
-        """The log-likelihood of one batch, which is its own surrogate."""
-        one = jax.tree.map(lambda part: part[None], position)  # (1, contexts)
-        value = log_likelihoods(one, relevance.alpha, relevance.beta, batch)[0]
-        return Estimate(value, value)
+    ) -> Gradient:
+        """The log-likelihood of one batch and its derivatives."""
+        found = batch_gradient(position, *relevance, batch)
+        weight = batch.weight
+        by_relevance = Betas(weight * found.by_alpha, weight * found.by_beta)
+        return Gradient(float(weight @ found.value), by_relevance, found.by_logit)
 
     def started(self, measure: Callable[[], float]) -> Self:
         """The same estimator."""

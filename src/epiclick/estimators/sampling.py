@@ -32,14 +32,40 @@ from jax.scipy.special import gammaln
 
 from epiclick.beta import Beta
 from epiclick.errors import InputError
-from epiclick.estimators.estimator import Betas, Draws, Estimate
-from epiclick.likelihood.pairs import Array, Bucket, PairBatch
+from epiclick.estimators.estimator import Betas, Draws, Gradient
+from epiclick.likelihood.pairs import Bucket, PairBatch
+from epiclick.traced.batch_likelihood import (
+    all_clicks,
+    all_unclicked,
+    by_bucket,
+    clicks_by_context,
+    total_clicks,
+)
+
+Array: TypeAlias = jax.Array | np.ndarray
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Estimate:
+    """A function of one batch that jax differentiates.
+
+    Attributes:
+        surrogate: scalar whose gradient for the parameters is the estimated gradient. Its value has
+            no meaning.
+        log_likelihood: scalar, the estimated log-likelihood of the batch, pairs weighted.
+        log_scale: logarithm of a factor on the gradient that would overflow float32.
+    """
+
+    surrogate: jax.Array
+    log_likelihood: jax.Array
+    log_scale: jax.Array | float = 0.0
+
+
+jax.tree_util.register_dataclass(Draws)
 
 BLOCK = 3_000
 """Pairs that share one generator, whatever the number of threads."""
-
-LEAST_LOG_THETA = -700.0
-"""Smaller biases underflow in float64; after a click they would have no weight anyway."""
 
 LEAST_PARAMETER = 1e-30
 """Smaller parameters would give logarithms beyond float32."""
@@ -207,20 +233,20 @@ def joint_log_likelihoods(batch: PairBatch, draws: Draws) -> jax.Array:
     Binomial coefficients are omitted. A pair of weight 2 counts its one sample twice.
     """
     log_zeta, log_other = draws.relevance  # (pairs, samples)
-    attracted = batch.total_clicks.astype(jnp.float32)[:, None] * log_zeta
+    attracted = total_clicks(batch).astype(jnp.float32)[:, None] * log_zeta
     if batch.has_slots:
-        by_bucket = zip(
-            batch.by_pair(log_zeta), batch.by_pair(log_other), batch.buckets, strict=True
+        each_bucket = zip(
+            by_bucket(batch, log_zeta), by_bucket(batch, log_other), batch.buckets, strict=True
         )
         unclicked = jnp.concatenate(
             [
                 log_unclicked(zeta, other, draws.log_rest, bucket.unclicked, bucket.slots)
-                for zeta, other, bucket in by_bucket
+                for zeta, other, bucket in each_bucket
             ]
         )
     else:
-        unclicked = log_unclicked(log_zeta, log_other, draws.log_rest, batch.unclicked)
-    by_context = batch.clicks_by_context(draws.log_theta.shape[1])
+        unclicked = log_unclicked(log_zeta, log_other, draws.log_rest, all_unclicked(batch))
+    by_context = clicks_by_context(batch, draws.log_theta.shape[1])
     examined = jnp.dot(draws.log_theta, by_context)  # (samples,)
     return examined + jnp.dot(batch.weight, (attracted + unclicked).astype(jnp.float64))
 
@@ -346,7 +372,7 @@ def _accumulate(
     """The same, and the smallest total of any pair under any bias."""
     logs = draws.relevance  # (pairs, samples)
     samples = logs[0].shape[1]
-    clicks = jnp.dot(batch.weight, batch.clicks)  # (contexts,)
+    clicks = jnp.dot(batch.weight, all_clicks(batch))  # (contexts,)
     pair_weights, likelihoods = [], []
     start = 0
     for bucket in batch.buckets:
@@ -436,7 +462,7 @@ def _clicks(bucket: Bucket) -> jax.Array:
 
 
 @dataclass(frozen=True)
-class SamplingEstimator:
+class SamplingEstimator(ABC):
     """What the estimators that sample position bias share.
 
     Attributes:
@@ -459,13 +485,42 @@ class SamplingEstimator:
                 code="samples-out-of-range",
             )
 
+    @abstractmethod
+    def estimate(
+        self, relevance: Betas, position: Betas, batch: PairBatch, draws: Draws | None
+    ) -> Estimate:
+        """Surrogate and log-likelihood of one batch, given its samples; pure, to be compiled."""
+
+    def gradient(
+        self, relevance: Betas, position: Betas, batch: PairBatch, draws: Draws | None
+    ) -> Gradient:
+        """Log-likelihood and gradient of one batch, given its samples."""
+        with jax.enable_x64(True):  # products over clicks underflow in float32
+            found = _gradient(self, relevance, position, batch, draws)
+        (by_relevance, by_position), log_likelihood, log_scale = jax.tree.map(np.asarray, found)
+        return Gradient(float(log_likelihood), by_relevance, by_position, float(log_scale))
+
     def centered(self, weights: jax.Array) -> jax.Array:
         """Weights of score functions, minus the baseline if there is one."""
         return leave_one_out(weights) if self.baseline else weights
 
 
+@jax.jit(static_argnums=0)
+def _gradient(
+    estimator: SamplingEstimator, relevance: Betas, position: Betas, batch: PairBatch, draws: Draws
+) -> tuple[tuple[Betas, Betas], jax.Array, jax.Array]:
+    """Derivatives of the surrogate in both kinds of Betas, log-likelihood, and log of the scale."""
+
+    def surrogate(betas: tuple[Betas, Betas]) -> tuple[jax.Array, Estimate]:
+        estimate = estimator.estimate(*betas, batch, draws)
+        return estimate.surrogate, estimate
+
+    slope, estimate = jax.grad(surrogate, has_aux=True)((relevance, position))
+    return slope, estimate.log_likelihood, jnp.asarray(estimate.log_scale)
+
+
 @dataclass(frozen=True)
-class JointEstimator(SamplingEstimator, ABC):
+class JointEstimator(SamplingEstimator):
     """Score functions of joint samples: the i-th of every pair goes with the i-th bias."""
 
     @abstractmethod

@@ -14,8 +14,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from scipy.special import logsumexp
 
@@ -28,8 +26,7 @@ from epiclick.diagnostics.checks import FitCheck, chi2_per_df
 from epiclick.evaluation.click_scores import BASELINES, ClickScores, kept_rates, score_clicks
 from epiclick.fitted.prediction import bias_at, click_probabilities, draw_bias, relevance_before
 from epiclick.fitted.state import FittedModel
-from epiclick.likelihood.pairs import PairBatch, pair_log_likelihoods
-from epiclick.processes import refuse_after_fork
+from epiclick.likelihood.batch_gradient import pair_log_likelihoods
 
 CHUNK = 32_768  # pairs at once
 
@@ -56,31 +53,18 @@ def joint_log_likelihood(
         emission: (samples, contexts) drawn from the model, or a single one.
         alpha: (pairs,) first parameter of the Beta of relevance.
         beta: (pairs,) second parameter.
-        batches: of the pairs, where several counts are to share compiled programs.
+        batches: of the pairs, where they are known already.
     """
-    refuse_after_fork()
     if batches is None:
         batches = Batches(counts, CHUNK, affine=emission.is_affine)
     by_sample = np.zeros(len(emission.attractive))
     total = 0.0
-    with jax.enable_x64(True):
-        for pairs in batches.epoch():
-            batch = batches.assemble(pairs)
-            each = _weighted(emission, alpha[pairs], beta[pairs], batch)
-            pair, samples = map(np.asarray, each)
-            total += float(pair)
-            by_sample += samples
+    for pairs in batches.epoch():
+        batch = batches.assemble(pairs)
+        each = pair_log_likelihoods(emission, alpha[pairs], beta[pairs], batch)  # (samples, pairs)
+        total += float((logsumexp(each, axis=0) - np.log(len(each))) @ batch.weight)
+        by_sample += each @ batch.weight
     return JointScores(total, float(logsumexp(by_sample) - np.log(len(by_sample))))
-
-
-@jax.jit
-def _weighted(
-    emission: Emission, alpha: jax.Array, beta: jax.Array, batch: PairBatch
-) -> tuple[jax.Array, jax.Array]:
-    """Sum over pairs of log mean JJ, and of log JJ under each bias (samples,)."""
-    each = pair_log_likelihoods(emission, alpha, beta, batch)  # (samples, pairs)
-    mean = jax.nn.logsumexp(each, axis=0) - jnp.log(len(each))
-    return mean @ batch.weight, each @ batch.weight
 
 
 SAMPLES = 60  # draws of position bias where it is a Beta, as in the paper

@@ -105,7 +105,7 @@ def init_betas(contexts: int) -> BetaLookup:
 
 
 class Parameters(NamedTuple):
-    """Relevance network and click model's lookup; a pytree for jax, numpy arrays when stored."""
+    """Relevance network and click model's lookup, as numpy arrays."""
 
     layers: Layers
     position: Lookup
@@ -114,6 +114,18 @@ class Parameters(NamedTuple):
     def smooth(self) -> bool:
         """Whether the confidence of relevance is smooth; see `relevance.heads`."""
         return self.position.is_point
+
+
+def leaves(parameters: Parameters) -> list[np.ndarray]:
+    """All arrays: weight and bias of each layer, then those of the lookup."""
+    return [*(part for layer in parameters.layers for part in layer), *parameters.position]
+
+
+def with_leaves(parameters: Parameters, arrays: Sequence[np.ndarray]) -> Parameters:
+    """Parameters of the same form with other arrays; the inverse of `leaves`."""
+    count = 2 * len(parameters.layers)
+    layers = tuple(zip(arrays[:count:2], arrays[1:count:2], strict=True))
+    return Parameters(layers, type(parameters.position)(*arrays[count:]))
 
 
 def position_betas(lookup: Lookup, xp: ModuleType) -> tuple[Any, Any]:

@@ -1,6 +1,7 @@
 r"""The likelihood of head pairs, by a trapezoidal rule in the logit of relevance.
 
-A pair with thousands of unclicked displays needs as many steps in closed form. Here its likelihood
+In closed form a pair with thousands of unclicked displays would need as many terms. Here its
+likelihood
 
 .. math:: E_\zeta\Big[\prod_k (\theta_k \zeta)^{M_k} (1 - \theta_k \zeta)^{W_k}\Big]
           = \frac{\prod_k \theta_k^{M_k}}{B(a, b)} \int f(u)\, du
@@ -23,75 +24,51 @@ u zeta + v (1 - zeta), n_i of each, with (u, v) = (A, B) and (1 - A, 1 - B),
 
 Each logarithm is concave in zeta, so that f still has one peak.
 
-Nodes are constants in differentiation: the derivative of the rule is the rule of the derivative,
-which converges too. Internally pairs are the last axis, which is faster.
+Derivatives are expectations given the clicks,
+
+.. math:: \partial_p = E[\log\zeta], \quad \partial_b = E[\log(1 - \zeta)], \quad
+          \partial_{u_i} = n_i E\Big[\frac{\zeta}{u_i \zeta + v_i (1 - \zeta)}\Big],
+
+with nodes as constants: the derivative of the rule is the rule of the derivative, which converges
+too. Pairs are the last axis of all internal arrays. `traced.integrals` has the same for jax.
 """
 
-from functools import partial, reduce
+from functools import reduce
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
+import numpy as np
 
 from epiclick.click_models.click_model import Emission
-from epiclick.likelihood.closed_form import log_rising
+from epiclick.likelihood.rising import log_beta
 
 NODES = 96
 CENTRE_BISECTIONS = 24  # of at most 20 logits; a peak is wider than 1e-4
 REACH_BISECTIONS = 7
 FURTHEST = 24.0  # in t; tails of p = 1e-8 end before
 NEGLIGIBLE = 32.0  # the integrand is cut off this far below its peak, in logarithms
+TINY = np.finfo(np.float64).tiny
+
+BLOCK = 256
+"""Pairs at a time: their nodes fit in the processor's cache."""
 
 
-def quadrature_log_likelihood(
-    emission: Emission,
-    alpha: jax.Array,
-    beta: jax.Array,
-    clicks: jax.Array,
-    unclicked: jax.Array,
-    nodes: int = NODES,
-) -> jax.Array:
-    """Log-probability of each pair's clicks, without binomial coefficients: (pairs,).
+class Gradient(NamedTuple):
+    """Log-likelihood of each pair without `log_examined`, and its derivatives.
 
-    Needs float64: millions of displays are the exponent of a number near 1.
-
-    Args:
-        emission: (contexts,) probabilities of a click, that of an attractive item above 0; or
-            (pairs, slots), if counts are by slots.
-        alpha: (pairs,) first parameter of the Beta of relevance.
-        beta: (pairs,) second parameter.
-        clicks: (pairs, contexts) number of clicks.
-        unclicked: (pairs, contexts) number of displays without a click.
-        nodes: number of nodes.
+    Attributes:
+        value: (pairs,).
+        by_alpha: (pairs,) derivative in the first parameter of the Beta.
+        by_beta: (pairs,) in the second.
+        by_u: (pairs, forms) in u of each form; forms are the skips of all contexts, then, if the
+            emission is affine, the clicks.
+        by_v: (pairs, forms); None where v is 1.
     """
-    dtype = emission.attractive_rest.dtype
-    alpha, beta = alpha.astype(dtype), beta.astype(dtype)
-    integrand = _integrand(emission, alpha, beta, clicks, unclicked)
-    examined = log_examined(emission, clicks)
-    return examined + _log_integral(integrand, nodes) - log_beta(alpha, beta)
 
-
-def log_examined(emission: Emission, clicks: jax.Array) -> jax.Array:
-    """Logarithm of the factor of the integral, prod A_k^M_k where B is 0: (pairs,).
-
-    If the emission is affine, clicks are part of the integrand, and it is 0.
-    """
-    if emission.is_affine:
-        return jnp.zeros(len(clicks), emission.attractive.dtype)
-    return (clicks * jnp.log(emission.attractive)).sum(axis=1)
-
-
-def quadrature_moments(
-    emission: Emission, alpha: jax.Array, beta: jax.Array, clicks: jax.Array, unclicked: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """Mean and variance of relevance given the clicks: (pairs,) each."""
-    dtype = emission.attractive_rest.dtype
-    alpha, beta = alpha.astype(dtype), beta.astype(dtype)
-    at = posterior_nodes(emission, alpha, beta, clicks, unclicked, NODES)
-    mean, mean_other = (at.weights * at.zeta).sum(axis=0), (at.weights * at.other).sum(axis=0)
-    # deviations of the smaller one, which has more significant digits
-    deviation = jnp.where(mean < mean_other, at.zeta - mean, at.other - mean_other)
-    return mean, (at.weights * deviation**2).sum(axis=0)
+    value: np.ndarray
+    by_alpha: np.ndarray
+    by_beta: np.ndarray
+    by_u: np.ndarray
+    by_v: np.ndarray | None
 
 
 class PosteriorNodes(NamedTuple):
@@ -106,27 +83,147 @@ class PosteriorNodes(NamedTuple):
         log_other: logarithm of 1 - zeta.
     """
 
-    log_likelihood: jax.Array
-    weights: jax.Array
-    zeta: jax.Array
-    other: jax.Array
-    log_zeta: jax.Array
-    log_other: jax.Array
+    log_likelihood: np.ndarray
+    weights: np.ndarray
+    zeta: np.ndarray
+    other: np.ndarray
+    log_zeta: np.ndarray
+    log_other: np.ndarray
+
+
+def log_examined(emission: Emission, clicks: np.ndarray) -> np.ndarray:
+    """Logarithm of the factor of the integral, prod A_k^M_k where B is 0: (pairs,).
+
+    If the emission is affine, clicks are part of the integrand, and it is 0. The emission is
+    (contexts,), or (pairs, slots) if clicks are by slots.
+    """
+    if emission.is_affine:
+        return np.zeros(len(clicks))
+    log_theta = np.log(emission.attractive)
+    return clicks @ log_theta if log_theta.ndim == 1 else (clicks * log_theta).sum(axis=1)
+
+
+def quadrature_log_likelihood(
+    emission: Emission,
+    alpha: np.ndarray,
+    beta: np.ndarray,
+    clicks: np.ndarray,
+    unclicked: np.ndarray,
+    nodes: int = NODES,
+) -> np.ndarray:
+    """Log-probability of each pair's clicks, without binomial coefficients: (pairs,).
+
+    Args:
+        emission: (contexts,) probabilities of a click, that of an attractive item above 0; or
+            (pairs, slots), if counts are by slots.
+        alpha: (pairs,) first parameter of the Beta of relevance.
+        beta: (pairs,) second parameter.
+        clicks: (pairs, contexts) number of clicks.
+        unclicked: (pairs, contexts) number of displays without a click.
+        nodes: number of nodes.
+    """
+    found = log_examined(emission, clicks)
+    for part in blocks(len(alpha)):
+        columns = (alpha[part], beta[part], clicks[part], unclicked[part])
+        f = _integrand(_of_pairs(emission, part), *columns)
+        found[part] += _log_sum(_terms(f, nodes)[1])[0] - log_beta(alpha[part], beta[part])
+    return found
+
+
+def quadrature_gradient(
+    emission: Emission,
+    alpha: np.ndarray,
+    beta: np.ndarray,
+    clicks: np.ndarray,
+    unclicked: np.ndarray,
+    nodes: int = NODES,
+) -> Gradient:
+    """The same with derivatives, of pairs in the layout of `quadrature_log_likelihood`."""
+    pairs, contexts = clicks.shape
+    count = contexts * (2 if emission.is_affine else 1)
+    value, by_alpha, by_beta = np.empty(pairs), np.empty(pairs), np.empty(pairs)
+    by_u = np.empty((pairs, count))
+    by_v = np.empty((pairs, count)) if emission.is_affine else None
+    for part in blocks(pairs):
+        f = _integrand(
+            _of_pairs(emission, part), alpha[part], beta[part], clicks[part], unclicked[part]
+        )
+        at, log_terms = _terms(f, nodes)
+        log_integral, weights = _log_sum(log_terms)
+        value[part] = log_integral - log_beta(alpha[part], beta[part])
+        both = _digamma(alpha[part] + beta[part])
+        by_alpha[part] = (weights * at.log_zeta).sum(axis=0) - _digamma(alpha[part]) + both
+        by_beta[part] = (weights * at.log_other).sum(axis=0) - _digamma(beta[part]) + both
+        log_weights = log_terms - log_integral
+        for kind in _kinds(f):
+            # weight and quotient can under- and overflow: both are relative to the smallest form
+            lowest = _form(*_lowest_parts(f, kind), at)
+            raised = np.exp(log_weights - np.log(lowest) + at.log_zeta)
+            if f.v is not None:
+                raised_other = np.exp(log_weights - np.log(lowest) + at.log_other)
+            for i in range(count)[kind]:
+                relative = lowest / _form(f.u[i], None if f.v is None else f.v[i], at)
+                by_u[part, i] = f.displays[i] * np.einsum("np,np->p", raised, relative)
+                if by_v is not None:
+                    by_v[part, i] = f.displays[i] * np.einsum("np,np->p", raised_other, relative)
+    return Gradient(value, by_alpha, by_beta, by_u, by_v)
+
+
+def quadrature_moments(
+    emission: Emission,
+    alpha: np.ndarray,
+    beta: np.ndarray,
+    clicks: np.ndarray,
+    unclicked: np.ndarray,
+    nodes: int = NODES,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of relevance given the clicks: (pairs,) each."""
+    mean, variance = np.empty(len(alpha)), np.empty(len(alpha))
+    for part in blocks(len(alpha)):
+        columns = (alpha[part], beta[part], clicks[part], unclicked[part])
+        at = posterior_nodes(_of_pairs(emission, part), *columns, nodes)
+        mean[part], variance[part] = moments_of(at)
+    return mean, variance
+
+
+def moments_of(at: PosteriorNodes) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of relevance: (pairs,) each."""
+    mean, mean_other = (at.weights * at.zeta).sum(axis=0), (at.weights * at.other).sum(axis=0)
+    # deviations of the smaller one, which has more significant digits
+    deviation = np.where(mean < mean_other, at.zeta - mean, at.other - mean_other)
+    return mean, (at.weights * deviation**2).sum(axis=0)
 
 
 def posterior_nodes(
     emission: Emission,
-    alpha: jax.Array,
-    beta: jax.Array,
-    clicks: jax.Array,
-    unclicked: jax.Array,
+    alpha: np.ndarray,
+    beta: np.ndarray,
+    clicks: np.ndarray,
+    unclicked: np.ndarray,
     nodes: int,
 ) -> PosteriorNodes:
     """A discrete distribution whose expectations are those of relevance given the clicks."""
     at, log_terms = _terms(_integrand(emission, alpha, beta, clicks, unclicked), nodes)
-    log_integral = jax.nn.logsumexp(log_terms, axis=0)
-    weights = jnp.exp(log_terms - log_integral)
+    log_integral, weights = _log_sum(log_terms)
     return PosteriorNodes(log_integral - log_beta(alpha, beta), weights, *at)
+
+
+def blocks(pairs: int, size: int = BLOCK) -> list[slice]:
+    """Consecutive pairs that are processed at once."""
+    return [slice(start, start + size) for start in range(0, pairs, size)]
+
+
+def _of_pairs(emission: Emission, part: slice) -> Emission:
+    """The emission of some pairs: the same for all, or their own rows."""
+    if emission.attractive.ndim == 1:
+        return emission
+    return Emission(*(None if each is None else each[part] for each in emission))
+
+
+def _digamma(x: np.ndarray) -> np.ndarray:
+    from scipy.special import digamma  # loading a model must not need scipy
+
+    return digamma(x)
 
 
 class _Integrand(NamedTuple):
@@ -140,123 +237,81 @@ class _Integrand(NamedTuple):
         beta: b.
     """
 
-    u: jax.Array
-    v: jax.Array | None
-    displays: jax.Array
-    p: jax.Array
-    beta: jax.Array
+    u: np.ndarray
+    v: np.ndarray | None
+    displays: np.ndarray
+    p: np.ndarray
+    beta: np.ndarray
 
 
 def _integrand(
-    emission: Emission, alpha: jax.Array, beta: jax.Array, clicks: jax.Array, unclicked: jax.Array
+    emission: Emission,
+    alpha: np.ndarray,
+    beta: np.ndarray,
+    clicks: np.ndarray,
+    unclicked: np.ndarray,
 ) -> _Integrand:
     """The integrand of each pair; a context without displays has the constant form u = v = 1."""
-    dtype = emission.attractive_rest.dtype
     if not emission.is_affine:
         return _Integrand(
-            u=jnp.where(unclicked > 0, emission.attractive_rest, 1).T,
+            u=np.where(unclicked > 0, emission.attractive_rest, 1.0).T.copy(),
             v=None,
-            displays=unclicked.T.astype(dtype),
-            p=alpha + clicks.sum(axis=1).astype(dtype),
+            displays=unclicked.T.astype(np.float64),
+            p=alpha + clicks.sum(axis=1),
             beta=beta,
         )
     u, v = (
-        jnp.concatenate([jnp.where(unclicked > 0, skip, 1).T, jnp.where(clicks > 0, click, 1).T])
+        np.concatenate([np.where(unclicked > 0, skip, 1.0).T, np.where(clicks > 0, click, 1.0).T])
         for skip, click in (
             (emission.attractive_rest, emission.attractive),
             (emission.unattractive_rest, emission.unattractive),
         )
     )
-    count = jnp.concatenate([unclicked.T, clicks.T]).astype(dtype)
-    return _Integrand(u, v, count, alpha + jnp.zeros_like(beta), beta)
+    count = np.concatenate([unclicked.T, clicks.T]).astype(np.float64)
+    return _Integrand(u, v, count, alpha + np.zeros_like(beta), beta)
 
 
 class _Relevance(NamedTuple):
     """zeta and 1 - zeta with their logarithms: (any, pairs) each."""
 
-    zeta: jax.Array
-    other: jax.Array
-    log_zeta: jax.Array
-    log_other: jax.Array
+    zeta: np.ndarray
+    other: np.ndarray
+    log_zeta: np.ndarray
+    log_other: np.ndarray
 
 
-def _relevance(u: jax.Array) -> _Relevance:
+def _relevance(u: np.ndarray) -> _Relevance:
     """Relevance at logit u, each part accurate in relative terms."""
-    odds = jnp.exp(-jnp.abs(u))  # at most 1
-    log_sum = jnp.log1p(odds)
+    odds = np.exp(-np.abs(u))  # at most 1
+    log_sum = np.log1p(odds)
+    right = u > 0
+    inverse = 1 / (1 + odds)
+    odds *= inverse
     return _Relevance(
-        zeta=jnp.where(u > 0, 1, odds) / (1 + odds),
-        other=jnp.where(u > 0, odds, 1) / (1 + odds),
-        log_zeta=jnp.minimum(u, 0) - log_sum,
-        log_other=-jnp.maximum(u, 0) - log_sum,
+        zeta=np.where(right, inverse, odds),
+        other=np.where(right, odds, inverse),
+        log_zeta=np.minimum(u, 0) - log_sum,
+        log_other=-np.maximum(u, 0) - log_sum,
     )
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(1,))
-def _log_integral(f: _Integrand, nodes: int) -> jax.Array:
-    """Logarithm of the integral of f; (pairs,). Counts are data, without a derivative."""
-    return jax.nn.logsumexp(_terms(f, nodes)[1], axis=0)
+def _log_sum(log_terms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Logarithm of the sum of terms, (pairs,), and their shares, (nodes, pairs)."""
+    top = log_terms.max(axis=0)
+    shares = np.exp(log_terms - top)
+    total = shares.sum(axis=0)
+    shares /= total
+    return top + np.log(total), shares
 
 
-@_log_integral.defjvp
-def _log_integral_jvp(
-    nodes: int, primals: tuple[_Integrand], tangents: tuple[_Integrand]
-) -> tuple[jax.Array, jax.Array]:
-    r"""Derivatives are expectations given the clicks.
-
-    .. math:: \partial_p = E[\log\zeta], \quad \partial_b = E[\log(1 - \zeta)], \quad
-              \partial_{u_i} = n_i E\Big[\frac{\zeta}{u_i \zeta + v_i (1 - \zeta)}\Big]
-
-    Written by hand so that forms are processed one at a time, without an array
-    (forms, nodes, pairs), and because weight and quotient of the last can under- and overflow:
-    both are computed relative to the smallest form.
-    """
-    (f,), (d,) = primals, tangents
-    at, log_terms = _terms(f, nodes)
-    log_integral = jax.nn.logsumexp(log_terms, axis=0)
-    log_weights = log_terms - log_integral
-    weights = jnp.exp(log_weights)
-
-    change = jnp.zeros_like(log_integral)
-    for part in _kinds(f):
-        lowest = _lowest(f, part, at)
-        log_raised = log_weights - jnp.log(lowest)
-        raised = jnp.exp(log_raised + at.log_zeta)
-        raised_other = None if f.v is None else jnp.exp(log_raised + at.log_other)
-
-        def quotient(
-            _: None,
-            form: tuple,
-            lowest: jax.Array = lowest,
-            raised: jax.Array = raised,
-            raised_other: jax.Array | None = raised_other,
-        ) -> tuple[None, tuple]:
-            relative = lowest / _form(form[0], form[1], at)
-            by_u = (raised * relative).sum(axis=0)
-            return None, (
-                by_u,
-                None if raised_other is None else (raised_other * relative).sum(axis=0),
-            )
-
-        own = (f.u[part], None if f.v is None else f.v[part])
-        _, (by_u, by_v) = jax.lax.scan(quotient, None, own)  # (contexts, pairs) each
-        change += (f.displays[part] * by_u * d.u[part]).sum(axis=0)
-        if by_v is not None:
-            assert d.v is not None
-            change += (f.displays[part] * by_v * d.v[part]).sum(axis=0)
-    change += (weights * at.log_zeta).sum(axis=0) * d.p
-    change += (weights * at.log_other).sum(axis=0) * d.beta
-    return log_integral, change
-
-
-def _terms(f: _Integrand, nodes: int) -> tuple[_Relevance, jax.Array]:
+def _terms(f: _Integrand, nodes: int) -> tuple[_Relevance, np.ndarray]:
     """Relevance at the nodes, and logarithms of weight times f there: (nodes, pairs)."""
-    u, weight = _rule(jax.lax.stop_gradient(f), nodes)
+    u, weight = _rule(f, nodes)
     at = _relevance(u)
-    return at, jnp.log(weight) + _log_f(f, at)
+    return at, np.log(weight) + _log_f(f, at)
 
 
-def _rule(f: _Integrand, nodes: int) -> tuple[jax.Array, jax.Array]:
+def _rule(f: _Integrand, nodes: int) -> tuple[np.ndarray, np.ndarray]:
     """Nodes u = c + s sinh(t) and weights s cosh(t) h, h the step in t, where f matters.
 
     The derivative in u or v has a factor 1 / (u zeta + v (1 - zeta)), with which it may extend much
@@ -264,24 +319,25 @@ def _rule(f: _Integrand, nodes: int) -> tuple[jax.Array, jax.Array]:
     """
     centre, width = _peak(f) if f.v is None else _affine_peak(f)
     floor = _log_f(f, _relevance(centre[None])) - NEGLIGIBLE  # (1, pairs)
-    side = jnp.array([-1, 1], centre.dtype)[:, None]
-
-    def halve(_: int, ends: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        low, high = ends
+    side = np.array([-1.0, 1.0])[:, None]
+    lowest_of = [_lowest_parts(f, part) for part in _kinds(f)]
+    low = np.zeros((2, len(centre)))
+    high = low + FURTHEST
+    for _ in range(REACH_BISECTIONS):
         middle = (low + high) / 2
-        at = _relevance(centre + width * jnp.sinh(side * middle))  # (2, pairs)
-        lowest = reduce(jnp.minimum, (_lowest(f, part, at) for part in _kinds(f)))
-        within = _log_f(f, at) - jnp.log(lowest) > floor
-        return jnp.where(within, middle, low), jnp.where(within, high, middle)
-
-    start = jnp.zeros((2, *centre.shape), centre.dtype)
-    _, (below, above) = jax.lax.fori_loop(0, REACH_BISECTIONS, halve, (start, start + FURTHEST))
+        at = _relevance(centre + width * np.sinh(side * middle))  # (2, pairs)
+        lowest = reduce(np.minimum, (_form(u, v, at) for u, v in lowest_of))
+        within = _log_f(f, at) - np.log(lowest) > floor
+        low, high = np.where(within, middle, low), np.where(within, high, middle)
+    below, above = high
     step = (below + above) / (nodes - 1)
-    t = step * jnp.arange(nodes, dtype=centre.dtype)[:, None] - below
-    return centre + width * jnp.sinh(t), width * jnp.cosh(t) * step
+    t = step * np.arange(nodes, dtype=np.float64)[:, None] - below
+    rise = np.exp(t)
+    fall = 1 / rise
+    return centre + (0.5 * width) * (rise - fall), (0.5 * width * step) * (rise + fall)
 
 
-def _peak(f: _Integrand) -> tuple[jax.Array, jax.Array]:
+def _peak(f: _Integrand) -> tuple[np.ndarray, np.ndarray]:
     """Mode and width of f in u, with p and b raised to at least 1: (pairs,) each.
 
     Raising them puts the centre where a long tail bends. The mode is the zero of the slope
@@ -290,28 +346,24 @@ def _peak(f: _Integrand) -> tuple[jax.Array, jax.Array]:
 
     slope / (1 - zeta) decreases monotonically, so the zero is found by bisection.
     """
-    p, beta = jnp.maximum(f.p, 1), jnp.maximum(f.beta, 1)
+    p, beta = np.maximum(f.p, 1), np.maximum(f.beta, 1)
     examined = f.displays * (1 - f.u)
-
-    def halve(_: int, ends: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        low, high = ends
-        middle = (low + high) / 2
-        at = _relevance(middle)
-        pull = beta + (examined * at.other / _form(f.u, None, at)).sum(axis=0)
-        rising = p * at.other > at.zeta * pull
-        return jnp.where(rising, middle, low), jnp.where(rising, high, middle)
-
     # the sum is at least 0 and at most sum_k W_k theta_k
-    ends = (jnp.log(p / (beta + examined.sum(axis=0))), jnp.log(p / beta))
-    low, high = jax.lax.fori_loop(0, CENTRE_BISECTIONS, halve, ends)
+    low, high = np.log(p / (beta + examined.sum(axis=0))), np.log(p / beta)
+    for _ in range(CENTRE_BISECTIONS):
+        middle = (low + high) / 2
+        odds = np.exp(middle)  # zeta / (1 - zeta), by which the slope is divided
+        pull = beta + (examined / (1 + f.u * odds)).sum(axis=0)
+        rising = p > odds * pull
+        low, high = np.where(rising, middle, low), np.where(rising, high, middle)
     centre = (low + high) / 2
     at = _relevance(centre)
     bend = examined * (at.other**2 - f.u * at.zeta**2) / _form(f.u, None, at) ** 2
     curvature = at.zeta * at.other * (p + beta + bend.sum(axis=0))
-    return centre, 1 / jnp.sqrt(curvature)
+    return centre, 1 / np.sqrt(curvature)
 
 
-def _affine_peak(f: _Integrand) -> tuple[jax.Array, jax.Array]:
+def _affine_peak(f: _Integrand) -> tuple[np.ndarray, np.ndarray]:
     """The same if unattractive items are clicked too. The slope is
 
         p (1 - zeta) - b zeta + zeta (1 - zeta) sum_i n_i (u_i - v_i) / (u_i zeta + v_i (1 - zeta)),
@@ -321,46 +373,44 @@ def _affine_peak(f: _Integrand) -> tuple[jax.Array, jax.Array]:
     of squares.
     """
     assert f.v is not None
-    p, beta = jnp.maximum(f.p, 1), jnp.maximum(f.beta, 1)
+    p, beta = np.maximum(f.p, 1), np.maximum(f.beta, 1)
     difference, total = f.u - f.v, f.displays.sum(axis=0)
-
-    def halve(_: int, ends: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        low, high = ends
+    low, high = np.log(p / (beta + total)), np.log((p + total) / beta)
+    for _ in range(CENTRE_BISECTIONS):
         middle = (low + high) / 2
         at = _relevance(middle)
-        # zeta and 1 - zeta each over the form: neither product can overflow
         per_form = f.displays * difference / _form(f.u, f.v, at)
         rising = p * at.other + (per_form * at.zeta * at.other).sum(axis=0) > beta * at.zeta
-        return jnp.where(rising, middle, low), jnp.where(rising, high, middle)
-
-    ends = (jnp.log(p / (beta + total)), jnp.log((p + total) / beta))
-    low, high = jax.lax.fori_loop(0, CENTRE_BISECTIONS, halve, ends)
+        low, high = np.where(rising, middle, low), np.where(rising, high, middle)
     centre = (low + high) / 2
     at = _relevance(centre)
     steep = f.displays * (difference * at.zeta * at.other / _form(f.u, f.v, at)) ** 2
     curvature = p * at.other**2 + beta * at.zeta**2 + steep.sum(axis=0)
-    return centre, 1 / jnp.sqrt(curvature)
+    return centre, 1 / np.sqrt(curvature)
 
 
-def _log_f(f: _Integrand, at: _Relevance) -> jax.Array:
+def _log_f(f: _Integrand, at: _Relevance) -> np.ndarray:
     """Logarithm of the integrand, form by form: (any, pairs)."""
+    total = f.p * at.log_zeta
+    total += f.beta * at.log_other
+    for i, count in enumerate(f.displays):
+        if count.any():
+            form = _form(f.u[i], None if f.v is None else f.v[i], at)
+            np.log(form, out=form)
+            form *= count
+            total += form
+    return total
 
-    def add(total: jax.Array, form: tuple) -> tuple[jax.Array, None]:
-        u, v, count = form
-        return total + count * jnp.log(_form(u, v, at)), None
 
-    start = f.p * at.log_zeta + f.beta * at.log_other
-    return jax.lax.scan(add, start, (f.u, f.v, f.displays))[0]
-
-
-def _form(u: jax.Array, v: jax.Array | None, at: _Relevance) -> jax.Array:
+def _form(u: np.ndarray, v: np.ndarray | None, at: _Relevance) -> np.ndarray:
     """u zeta + v (1 - zeta), a sum of positive terms; v of None is 1.
 
     Where it would underflow, f is 0; the smallest positive number then keeps its logarithm finite,
     and cancels in the derivative.
     """
-    other = at.other if v is None else v * at.other
-    return jnp.maximum(other + u * at.zeta, jnp.finfo(at.zeta.dtype).tiny)
+    form = u * at.zeta
+    form += at.other if v is None else v * at.other
+    return np.maximum(form, TINY, out=form)
 
 
 def _kinds(f: _Integrand) -> list[slice]:
@@ -369,13 +419,6 @@ def _kinds(f: _Integrand) -> list[slice]:
     return [slice(None)] if f.v is None else [slice(half), slice(half, None)]
 
 
-def _lowest(f: _Integrand, kind: slice, at: _Relevance) -> jax.Array:
-    """A lower bound of the forms of one kind: (any, pairs); tight, as kinds are separate."""
-    return _form(f.u[kind].min(axis=0), None if f.v is None else f.v[kind].min(axis=0), at)
-
-
-def log_beta(a: jax.Array, b: jax.Array) -> jax.Array:
-    """log B(a, b) = log Gamma(small) - log (large)_small, without cancellation."""
-    small, large = jnp.minimum(a, b), jnp.maximum(a, b)
-    log_gamma = log_rising(jnp.ones_like(small), small) - jnp.log(small)
-    return log_gamma - log_rising(large, small)
+def _lowest_parts(f: _Integrand, kind: slice) -> tuple[np.ndarray, np.ndarray | None]:
+    """u and v of a lower bound of the forms of one kind; tight, as kinds are separate."""
+    return f.u[kind].min(axis=0), None if f.v is None else f.v[kind].min(axis=0)

@@ -187,7 +187,7 @@ def _train(
     )
     training = Training(
         start.objective,
-        start.parameters,
+        [start.parameters],
         pairs,
         None,
         training_of(variant, settings, seed),
@@ -199,7 +199,7 @@ def _train(
         epoch = recorder.fill_diverged(start.parameters)
         recorder.record.add(settings.epochs, _no_rankers(bench, variant))
         return recorder, epoch
-    parameters = jax.tree.map(np.asarray, state.parameters)
+    (parameters,) = state.parameters
     recorder.record.add(settings.epochs, _rankers(bench, variant, run, fitted, parameters))
     return recorder, None
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import jax
 import numpy as np
 
 from epiclick.batching.batches import Batches
@@ -229,7 +228,7 @@ class CellRecorder:
         before = max((each for each in self.settings.measured if each < epoch), default=0)
         zero = [row.zero_gradients for row in history[before:epoch]]
         return {
-            **self.measure(jax.tree.map(np.asarray, state.parameters)),
+            **self.measure(state.parameters[0]),
             "train": np.array([history[-1].log_likelihood]),
             "zero_gradients": np.array([np.mean(zero) / self.steps]),
         }

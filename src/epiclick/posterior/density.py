@@ -15,34 +15,28 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pyarrow.compute as pc
+from scipy.sparse import csr_array
 
-from epiclick.batching.pairset import PairSet
+from epiclick.batching.pairset import CACHED_BYTES, PairSet
 from epiclick.click_models.click_model import ClickModel, Emission
 from epiclick.data.counts import ClickCounts
-from epiclick.likelihood.pairs import are_many, few_sizes, slots_needed, slots_of
-from epiclick.likelihood.quadrature import log_beta, log_examined, quadrature_log_likelihood
-from epiclick.likelihood.tilting import tilted
-from epiclick.posterior.curvature import chained, emission_logits, pair_curvature
+from epiclick.likelihood.batch_gradient import batch_gradient, pair_log_likelihoods
+from epiclick.likelihood.pairs import PairBatch
+from epiclick.posterior.curvature import pair_curvature
 from epiclick.posterior.joint_prior import Prior
 from epiclick.processes import available_cores
-from epiclick.relevance.heads import betas_of, exposure
+from epiclick.relevance.heads import betas_of, betas_slope
 from epiclick.relevance.network import Layers, given_to_last
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
-ArrayType = TypeVar("ArrayType", np.ndarray, jax.Array)
 
-CHUNK = 2_048
-"""Pairs at a time, in logs of any size, so that programs compile once."""
-
-NODES_OF_SLOPE = 24
-"""Of the quadrature in steps towards the mode, which take half the time with these."""
+NODES_OF_SLOPE = 32
+"""Of the quadrature in steps towards the mode, accurate to 1e-7 per pair."""
 
 MOST_CLUSTERS = 20_000
 """Groups of queries with separate scores; more queries share groups, which is as valid."""
@@ -64,28 +58,23 @@ class Curvature(NamedTuple):
     scores: np.ndarray
 
 
-class Chunk(NamedTuple, Generic[ArrayType]):
-    """Some pairs, padded to CHUNK by pairs that were never shown.
+class Part(NamedTuple):
+    """Some pairs.
 
     Attributes:
-        pairs: (CHUNK,) their numbers, -1 for padding.
-        inputs: (CHUNK, inputs) of the network.
-        clicks: (CHUNK, contexts), or (CHUNK, slots).
-        unclicked: as clicks.
-        slots: (CHUNK, slots) contexts of the counts (see `likelihood.pairs`); None where counts
-            cover all contexts.
+        pairs: (pairs,) their numbers, -1 for padding.
+        given: (pairs, units + 1) inputs of the last layer, and 1.
+        batch: their clicks, with the weight of each.
     """
 
-    pairs: ArrayType
-    inputs: ArrayType
-    clicks: ArrayType
-    unclicked: ArrayType
-    slots: ArrayType | None
+    pairs: np.ndarray
+    given: np.ndarray
+    batch: PairBatch
 
 
 @dataclass(frozen=True)
 class Emitter:
-    """From the click model's part of the parameter vector to the emission; static in programs.
+    """From the click model's part of the parameter vector to the emission.
 
     Attributes:
         clicks: the click model.
@@ -102,21 +91,29 @@ class Emitter:
         """Indices of the click model's parameters that are learned."""
         return self.clicks.free(self.contexts, self.anchor)
 
-    def emission(self, own: jax.Array) -> Emission:
-        """Of the free parameters (free,): (contexts,) each."""
-        parameters = jnp.zeros(self.clicks.size(self.contexts)).at[self.free].set(own)
-        return self.clicks.emission(parameters, self.anchor, jnp)
+    def parameters(self, own: np.ndarray) -> np.ndarray:
+        """All parameters of the click model, from the free ones; 0 for the others."""
+        found = np.zeros(self.clicks.size(self.contexts))
+        found[self.free] = own
+        return found
 
-    def logits(self, own: jax.Array) -> jax.Array:
-        """The emission's logits, in the order of `PairCurvature`."""
-        return emission_logits(self.emission(own))
+    def emission(self, own: np.ndarray) -> Emission:
+        """Of the free parameters (free,): (contexts,) each."""
+        return self.clicks.emission(self.parameters(own), self.anchor, np)
+
+    def jacobian(self, own: np.ndarray) -> np.ndarray:
+        """(logits, free) derivatives of the emission's logits."""
+        return self.clicks.logit_jacobian(self.parameters(own), self.anchor)[:, self.free]
+
+    def bend(self, own: np.ndarray, slope: np.ndarray) -> np.ndarray:
+        """(free, free) sum over logits of slope times their second derivatives."""
+        whole = self.clicks.logit_bend(self.parameters(own), self.anchor, slope)
+        return whole[np.ix_(self.free, self.free)]
 
 
 @dataclass(frozen=True, eq=False)
 class Density:
     """Log density of the vector of parameters (see `ParameterPosterior`) given some pairs.
-
-    Its methods must be called within `jax.enable_x64(True)`.
 
     Attributes:
         pairs: clicks and inputs.
@@ -135,105 +132,177 @@ class Density:
     def value(self, vectors: np.ndarray) -> np.ndarray:
         """Log density of each of (draws, size) vectors, up to the same constant: (draws,)."""
         total = np.array([self.prior.log_density(vector) for vector in vectors])
-        for chunk in self.chunks():
-            total += np.asarray(_values(self.emitter, vectors, self.body, chunk))
-        return total
 
-    def change(self, vector: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        """Log density of (draws, size) vectors minus that of another vector near them: (draws,).
+        def of(part: Part) -> list[float]:
+            found = []
+            for vector in vectors:
+                emission, raw = self._at(vector, part)
+                betas = betas_of(raw[:, 0], raw[:, 1], np, smooth=True)
+                one = Emission(*(None if own is None else own[None] for own in emission))
+                each = pair_log_likelihoods(one, *betas, part.batch, NODES_OF_SLOPE)[0]
+                found.append(each @ part.batch.weight)
+            return found
 
-        Several times as fast as two calls of `value`, and accurate to 1e-3 of the change or better.
-        """
-        total = np.array([self.prior.log_density(each) for each in vectors])
-        total -= self.prior.log_density(vector)
-        all_vectors = np.concatenate([vector[None], vectors])
-        for chunk in self.chunks():
-            factor, emission, alpha, beta = jax.tree.map(
-                np.asarray, _shapes(self.emitter, all_vectors, self.body, chunk)
-            )
-            own, other = (jax.tree.map(lambda p, i=i: p[i], emission) for i in (0, slice(1, None)))
-            counts = (chunk.clicks, chunk.unclicked)
-            others = (other, alpha[1:], beta[1:])
-            moved = tilted(own, alpha[0], beta[0], *counts, *others, chunk.slots).log_sum
-            total += factor[1:] - factor[0] + moved.sum(axis=1)
+        for more in on_all_cores(of, self.parts()):
+            total += more
         return total
 
     def slope(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
-        """Log density and its gradient (size,), with fewer nodes than `curvature` uses."""
+        """Log density and its gradient (size,)."""
         value, gradient = self.prior.log_density(vector), self.prior.gradient(vector)
+        jacobian = self.emitter.jacobian(vector[: self.prior.free])
 
-        def of(chunk: Chunk[np.ndarray]) -> tuple[float, np.ndarray]:
-            more, own = _slope(self.emitter, vector, self.body, chunk)
-            return float(more), np.asarray(own)
+        def of(part: Part) -> tuple[float, np.ndarray]:
+            emission, raw = self._at(vector, part)
+            betas = betas_of(raw[:, 0], raw[:, 1], np, smooth=True)
+            found = batch_gradient(emission, *betas, part.batch, NODES_OF_SLOPE)
+            weight = part.batch.weight
+            by_shape = (weight * found.by_alpha, weight * found.by_beta)
+            by_raw = np.stack(betas_slope(raw[:, 0], raw[:, 1], *by_shape, smooth=True), axis=1)
+            by_layer = part.given.T @ by_raw.astype(part.given.dtype, copy=False)
+            by_clicks = jacobian.T @ found.by_logit
+            return weight @ found.value, np.concatenate([by_clicks, by_layer.ravel()])
 
-        for more, own in on_all_cores(of, self.chunks()):
+        for more, own in on_all_cores(of, self.parts()):
             value, gradient = value + more, gradient + own
-        return value, gradient
+        return float(value), gradient
 
     def curvature(self, vector: np.ndarray) -> Curvature:
         """Log density with first and second derivatives, and scores by groups of queries."""
         value, hessian = self.prior.log_density(vector), self.prior.hessian(vector)
-        scores = np.zeros((self._cluster.max() + 1, len(vector)))
+        clusters = self._clusters
+        scores = np.zeros((clusters.shape[1], len(vector)))
         free = self.prior.free
+        jacobian = self.emitter.jacobian(vector[:free])
+        slope = np.zeros(len(jacobian))
 
-        def of(chunk: Chunk[np.ndarray]) -> tuple[Chunk[np.ndarray], list[np.ndarray]]:
-            at = _curvature(self.emitter, vector, self.body, chunk)
-            return chunk, [np.asarray(part) for part in at]
+        def of(part: Part) -> tuple[Part, _PartCurvature]:
+            return part, self._part_curvature(vector, part, jacobian)
 
-        for chunk, (more, by_parameter, by_raw, given, bend) in on_all_cores(of, self.chunks()):
-            value, hessian = value + float(more), hessian + bend
-            cluster, order, starts = _grouped(self._cluster[chunk.pairs[chunk.pairs >= 0]])
-            scores[cluster, :free] += np.add.reduceat(by_parameter[order], starts)
+        for part, found in on_all_cores(of, self.parts()):
+            value, hessian = value + found.value, hessian + found.hessian
+            slope += part.batch.weight @ found.by_logit
+            own = clusters[part.pairs].T  # (clusters, pairs); weights are the numbers in clusters
+            scores[:, :free] += own @ (found.by_logit @ jacobian)
             for output in range(2):
-                by_layer = given[order] * by_raw[order, output, None]
-                scores[cluster, free + output :: 2] += np.add.reduceat(by_layer, starts)
+                by_layer = part.given * found.by_raw[:, output, None]
+                scores[:, free + output :: 2] += own @ by_layer
+        hessian[:free, :free] += self.emitter.bend(vector[:free], slope)
         gradient = scores.sum(axis=0) + self.prior.gradient(vector)
-        return Curvature(value, gradient, hessian, scores)
+        return Curvature(float(value), gradient, hessian, scores)
+
+    def _part_curvature(
+        self, vector: np.ndarray, part: Part, jacobian: np.ndarray
+    ) -> "_PartCurvature":
+        emission, raw = self._at(vector, part)
+        batch, size = part.batch, len(vector) - len(jacobian.T)
+        logits = len(jacobian)
+        value, by_raw = 0.0, np.empty_like(raw)
+        by_logit, logit_raw = np.empty((len(raw), logits)), np.empty((len(raw), logits, 2))
+        logit_logit, raw_raw = np.zeros((logits, logits)), np.empty((len(raw), 2, 2))
+        for rows, bucket in batch.parts():
+            weight = batch.weight[rows]
+            counts = (bucket.clicks, bucket.unclicked)
+            found = pair_curvature(emission, raw[rows], *counts, slots=bucket.slots, weight=weight)
+            value += weight @ found.value
+            by_logit[rows], by_raw[rows] = found.by_logit, found.by_raw
+            logit_raw[rows], raw_raw[rows] = found.logit_raw, found.raw_raw
+            logit_logit += found.logit_logit
+        given = part.given
+        weighted = batch.weight[:, None, None] * raw_raw
+        mean, both, confidence = (
+            (given * weighted[:, o, q][:, None]).T @ given for o, q in ((0, 0), (0, 1), (1, 1))
+        )
+        blocks = np.array([[mean, both], [both.T, confidence]])
+        inner = blocks.transpose(2, 0, 3, 1).reshape(size, size)  # (h, o, g, q)
+        by_output = [
+            jacobian.T @ ((batch.weight[:, None] * logit_raw[:, :, o]).T @ given) for o in range(2)
+        ]
+        cross = np.stack(by_output, axis=2).reshape(len(jacobian.T), size)
+        clicks = jacobian.T @ logit_logit @ jacobian
+        hessian = np.block([[clicks, cross], [cross.T, inner]])
+        return _PartCurvature(value, by_logit, by_raw, hessian)
+
+    def with_prior(self, prior: Prior) -> "Density":
+        """The density of the same pairs under another prior."""
+        other = replace(self, prior=prior)
+        # what was computed of the pairs serves again
+        other.__dict__.update(
+            {
+                name: self.__dict__[name]
+                for name in ("_cached", "_clusters")
+                if name in self.__dict__
+            }
+        )
+        return other
 
     def sample(self, most: int, seed: int) -> tuple["Density", float]:
         """The density given a sample of up to `most` pairs, and how many pairs each represents."""
-        counts, inputs = self.pairs.batches.counts, self.pairs.inputs
+        batches, inputs = self.pairs.batches, self.pairs.inputs
+        counts = batches.counts
         if len(counts) <= most:
             return self, 1.0
         chosen = np.random.default_rng([seed, 7]).choice(len(counts), most, replace=False)
+        chosen.sort()
         scaler = None if inputs is None else inputs.scaler
-        some = PairSet.of(counts.subset(np.sort(chosen)), scaler, most)
+        weight = None if batches.weight is None else batches.weight[chosen]
+        some = PairSet.of(
+            counts.subset(chosen), scaler, batches.batch_size, weight=weight, affine=batches.affine
+        )
         return replace(self, pairs=some), len(counts) / most
 
     @cached_property
-    def _cluster(self) -> np.ndarray:
-        """(pairs,) group of queries of each pair."""
-        return query_clusters(self.pairs.batches.counts)
+    def _clusters(self) -> csr_array:
+        """(pairs, clusters) how often each pair, or those it stands for, is in groups of queries.
 
-    def chunks(self) -> Iterator[Chunk[np.ndarray]]:
-        """All pairs, chunk by chunk; with many contexts, pairs shown in few of them first."""
-        counts, inputs = self.pairs.batches.counts, self.pairs.inputs
-        order, needed = np.arange(len(counts)), None
-        if are_many(self.emitter.contexts):
-            needed = slots_needed(counts)
-            order = np.argsort(needed, kind="stable")
-        for start in range(0, len(counts), CHUNK):
-            pairs = order[start : start + CHUNK]
-            if inputs is None:
-                x = exposure(counts.over_given(counts.dense(pairs)[0]))
-            else:
-                x = inputs.take(pairs)
-            context = None
-            if needed is None:
-                displays, clicks = counts.dense(pairs)
-                unclicked = displays - clicks
-            else:
-                size = few_sizes(int(needed[pairs].max()), self.emitter.contexts)
-                context, clicks, unclicked = slots_of(counts, pairs, size)
-            missing = CHUNK - len(pairs)
-            below = ((0, missing), (0, 0))
-            yield Chunk(
-                np.pad(pairs, (0, missing), constant_values=-1),
-                np.pad(x, below),
-                np.pad(clicks, below),
-                np.pad(unclicked, below),
-                None if context is None else np.pad(context, below),
-            )
+        A last row, of padding, is empty.
+        """
+        batches, origin = self.pairs.batches, self.pairs.origin
+        rows = len(batches.counts)
+        if origin is None:
+            cluster, row = query_clusters(batches.counts), np.arange(rows)
+        else:
+            cluster, row = query_clusters(origin.counts), origin.row
+        count = np.ones(len(row)) if origin is not None else batches.weight
+        count = np.ones(len(row)) if count is None else count
+        shape = (rows + 1, int(cluster.max(initial=0)) + 1)
+        return csr_array((count, (row, cluster)), shape)
+
+    def parts(self) -> Iterator[Part]:
+        """All pairs, some at a time."""
+        if self._cached is not None:
+            yield from self._cached
+        else:
+            yield from self._computed()
+
+    @cached_property
+    def _cached(self) -> list[Part] | None:
+        """All parts, if they are small enough to cache."""
+        size = self.width + 3 * self.emitter.contexts  # numbers per pair, about
+        if 8 * size * len(self.pairs.batches.counts) > CACHED_BYTES:
+            return None
+        return list(self._computed())
+
+    def _computed(self) -> Iterator[Part]:
+        chosen = self.pairs.batches.epoch()
+        for pairs, (inputs, batch) in zip(chosen, self.pairs.epoch(), strict=True):
+            hidden = given_to_last(self.body, inputs, self.width)
+            ones = np.ones((len(inputs), 1), np.float64)
+            yield Part(pairs, np.concatenate([*hidden, ones], axis=1), batch)
+
+    def _at(self, vector: np.ndarray, part: Part) -> tuple[Emission, np.ndarray]:
+        """The emission (contexts,), and the raw outputs of the network (pairs, 2)."""
+        free = self.prior.free
+        return self.emitter.emission(vector[:free]), part.given @ vector[free:].reshape(-1, 2)
+
+
+class _PartCurvature(NamedTuple):
+    """Log-likelihood of some pairs, its derivatives in logits and raw outputs, and its Hessian."""
+
+    value: float
+    by_logit: np.ndarray
+    by_raw: np.ndarray
+    hessian: np.ndarray
 
 
 def query_clusters(counts: ClickCounts) -> np.ndarray:
@@ -242,116 +311,14 @@ def query_clusters(counts: ClickCounts) -> np.ndarray:
     return query % MOST_CLUSTERS
 
 
-def _grouped(cluster: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Clusters that occur, an order that makes each contiguous, and where each starts."""
-    order = np.argsort(cluster, kind="stable")
-    occurring, starts = np.unique(cluster[order], return_index=True)
-    return occurring, order, starts
-
-
 def mean_square_inputs(density: Density) -> np.ndarray:
     """(units,) mean square of the last layer's inputs over the pairs."""
-    total, count = 0.0, 0
-    for chunk in density.chunks():
-        hidden = np.concatenate(given_to_last(density.body, chunk.inputs, density.width), axis=1)
-        hidden = hidden.astype(np.float64)
-        shown = chunk.pairs >= 0
-        total, count = total + np.square(hidden[shown]).sum(axis=0), count + shown.sum()
-    return np.asarray(total) / count
-
-
-def unpack(
-    emitter: Emitter, vector: jax.Array, body: Layers[jax.Array], inputs: jax.Array
-) -> tuple[Emission, jax.Array, jax.Array]:
-    """The emission (contexts,), the inputs of the last layer (pairs, units + 1), and the layer."""
-    free = len(emitter.free)
-    layer = vector[free:].reshape(-1, 2)
-    hidden = [h.astype(jnp.float64) for h in given_to_last(body, inputs, len(layer) - 1)]
-    given = jnp.concatenate([*hidden, jnp.ones((len(inputs), 1))], axis=1)
-    return emitter.emission(vector[:free]), given, layer
-
-
-def _at(emission: Emission, chunk: Chunk[jax.Array]) -> Emission:
-    """The emission in the layout of the counts."""
-    return emission if chunk.slots is None else emission.at(chunk.slots)
-
-
-def _emission_and_betas(
-    emitter: Emitter, vector: jax.Array, body: Layers[jax.Array], chunk: Chunk
-) -> tuple[Emission, jax.Array, jax.Array]:
-    """The emission (contexts,), and alpha and beta of relevance (pairs,)."""
-    emission, given, layer = unpack(emitter, vector, body, chunk.inputs)
-    raw = given @ layer
-    return emission, *betas_of(raw[:, 0], raw[:, 1], jnp, smooth=True)
-
-
-@jax.jit(static_argnums=0)
-def _values(
-    emitter: Emitter, vectors: jax.Array, body: Layers[jax.Array], chunk: Chunk[jax.Array]
-) -> jax.Array:
-    """Log-likelihood of the pairs at each of (draws, size) vectors: (draws,)."""
-
-    def one(vector: jax.Array) -> jax.Array:
-        emission, alpha, beta = _emission_and_betas(emitter, vector, body, chunk)
-        counts = (chunk.clicks, chunk.unclicked)
-        return quadrature_log_likelihood(_at(emission, chunk), alpha, beta, *counts).sum()
-
-    return jax.lax.map(one, vectors)
-
-
-@jax.jit(static_argnums=0)
-def _shapes(
-    emitter: Emitter, vectors: jax.Array, body: Layers[jax.Array], chunk: Chunk[jax.Array]
-) -> tuple[jax.Array, Emission, jax.Array, jax.Array]:
-    """At each of (draws, size) vectors: log factor of all pairs, emission, alpha and beta.
-
-    The factor multiplies the integrals over relevance.
-    """
-
-    def one(vector: jax.Array) -> tuple[jax.Array, Emission, jax.Array, jax.Array]:
-        emission, alpha, beta = _emission_and_betas(emitter, vector, body, chunk)
-        examined = log_examined(_at(emission, chunk), chunk.clicks).sum()
-        return examined - log_beta(alpha, beta).sum(), emission, alpha, beta
-
-    return jax.lax.map(one, vectors)
-
-
-@jax.jit(static_argnums=0)
-def _slope(
-    emitter: Emitter, vector: jax.Array, body: Layers[jax.Array], chunk: Chunk[jax.Array]
-) -> tuple[jax.Array, jax.Array]:
-    """Log-likelihood of the pairs and its gradient (size,); jit drops second derivatives."""
-    emission, given, layer = unpack(emitter, vector, body, chunk.inputs)
-    counts = (chunk.clicks, chunk.unclicked)
-    own = pair_curvature(emission, given @ layer, *counts, NODES_OF_SLOPE, chunk.slots)
-    by_parameter = chained(emitter.logits, vector[: len(emitter.free)], own).by_parameter
-    by_layer = given.T @ own.by_raw
-    return own.value.sum(), jnp.concatenate([by_parameter.sum(axis=0), by_layer.ravel()])
-
-
-@jax.jit(static_argnums=0)
-def _curvature(
-    emitter: Emitter, vector: jax.Array, body: Layers[jax.Array], chunk: Chunk[jax.Array]
-) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array, jax.Array]:
-    """Log-likelihood of the pairs, the parts of their scores, and the Hessian (size, size).
-
-    The parts are derivatives in the click model's parameters (pairs, free) and in the raw outputs
-    (pairs, 2), and the inputs of the last layer (pairs, units + 1).
-    """
-    emission, given, layer = unpack(emitter, vector, body, chunk.inputs)
-    counts = (chunk.clicks, chunk.unclicked)
-    own = pair_curvature(emission, given @ layer, *counts, slots=chunk.slots)
-    free = len(emitter.free)
-    by_parameter, clicks_clicks, clicks_raw = chained(emitter.logits, vector[:free], own)
-    size = layer.size
-    cross = jnp.einsum("pfo,ph->fho", clicks_raw, given).reshape(free, size)
-    mean, both, confidence = (
-        (given * own.raw_raw[:, o, q][:, None]).T @ given for o, q in ((0, 0), (0, 1), (1, 1))
-    )
-    blocks = jnp.array([[mean, both], [both.T, confidence]])
-    inner = blocks.transpose(2, 0, 3, 1).reshape(size, size)  # (h, o, g, q)
-    hessian = jnp.block([[clicks_clicks, cross], [cross.T, inner]])
-    return own.value.sum(), by_parameter, own.by_raw, given, hessian
+    total, count = np.zeros(density.width), 0.0
+    for part in density.parts():
+        weight = part.batch.weight
+        total += weight @ np.square(part.given[:, :-1])
+        count += weight.sum()
+    return total / count
 
 
 def on_all_cores(
@@ -359,24 +326,20 @@ def on_all_cores(
 ) -> Iterator[Result]:
     """Results of a program for each piece, in their order, so that sums are reproducible.
 
-    A compiled program for a few thousand pairs keeps one core busy. Only a few pieces are in memory
-    at a time.
+    Arithmetic on a few thousand pairs keeps one core busy, and lets other threads run meanwhile.
+    Only a few pieces are in memory at a time.
 
     Args:
-        program: of a piece; runs within `jax.enable_x64(True)`, which threads do not inherit.
+        program: of a piece.
         pieces: the inputs.
         cores: number of threads; default the number of cores.
     """
 
-    def run(piece: Piece) -> Result:
-        with jax.enable_x64(True):
-            return program(piece)
-
     cores = len(available_cores()) if cores is None else cores
     if cores == 1:
-        yield from map(run, pieces)
+        yield from map(program, pieces)
         return
     remaining = iter(pieces)
     with ThreadPoolExecutor(cores) as threads:
         while some := list(islice(remaining, 2 * cores)):
-            yield from threads.map(run, some)
+            yield from threads.map(program, some)

@@ -14,10 +14,9 @@ the average parameters: if their Beta has probability F(z) below their exact qua
 is the quantile of probability F(z) of the average of the draws' Betas.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import jax
 import numpy as np
 
 from epiclick.batching.batches import Batches
@@ -34,9 +33,8 @@ from epiclick.fitted.prediction import (
     relevance_of_pairs,
 )
 from epiclick.fitted.state import FittedModel
-from epiclick.likelihood.closed_form import exact_posterior
+from epiclick.likelihood.closed_form import forms, mixture_weights
 from epiclick.likelihood.pairs import (
-    SWITCH_OVER,
     Bucket,
     are_many,
     few_sizes,
@@ -46,14 +44,10 @@ from epiclick.likelihood.pairs import (
 from epiclick.likelihood.quadrature import quadrature_moments
 from epiclick.likelihood.tilting import tilted
 from epiclick.posterior.pair_posterior import BetaMixture, HeadPosterior
-from epiclick.processes import refuse_after_fork
 from epiclick.relevance.average import BetaAverage, matched_beta, total_moments
 
-MANY = 4096  # pairs with few unclicked displays per call
-SOME = 128  # so that a few pairs do not take the time of many
-HEADS = 512  # other pairs per call, which need up to a hundred nodes per context
-PROGRAMS = (4, SWITCH_OVER)
-"""Compiled widths: most pairs are narrow, and compiling more would cost more than it saves."""
+MANY = 4096  # pairs with few unclicked displays at once
+HEADS = 512  # other pairs at once, which need up to a hundred nodes per context
 
 Moments = tuple[np.ndarray, np.ndarray]  # mean and variance, (pairs,) each
 
@@ -72,24 +66,23 @@ class Few:
 
     def moments(self, rest: np.ndarray, alpha: np.ndarray, beta: np.ndarray) -> Moments:
         """Mean and variance of relevance, for 1 - theta (contexts,) and a prior (pairs,)."""
-        mean, variance = self._run(_mixture_moments, rest, alpha, beta)
-        return mean, variance
+        return self.posterior(rest, alpha, beta)[0]
 
     def posterior(
         self, rest: np.ndarray, alpha: np.ndarray, beta: np.ndarray
     ) -> tuple[Moments, BetaMixture]:
         """The same, and the distribution of relevance."""
-        width = self.order.shape[1]
-        parts = self._run(_mixture, rest, alpha, beta)
-        weights, alphas, betas = (part[:, : width + 1] for part in parts)
-        mixture = BetaMixture(weights, alphas, betas, last=(self.order >= 0).sum(axis=1))
+        first = alpha + self.clicks.sum(axis=1)
+        weights = mixture_weights(*forms(Emission(1 - rest, rest)), first, beta, self.order)
+        last = (self.order >= 0).sum(axis=1)
+        hidden = np.arange(len(weights))  # n
+        mixture = BetaMixture(
+            weights.T,
+            first[:, None] + hidden,
+            beta[:, None] + np.maximum(last[:, None] - hidden, 0),
+            last,
+        )
         return mixture.moments(), mixture
-
-    def _run(self, program: Callable[..., tuple[jax.Array, ...]], *given: np.ndarray) -> list:
-        width = self.order.shape[1]
-        wide = next(each for each in PROGRAMS if each >= width)
-        order = np.pad(self.order, ((0, 0), (0, wide - width)), constant_values=-1)
-        return _padded(program, MANY, *given, self.clicks, order)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,12 +101,9 @@ class Heads:
 
     def moments(self, rest: np.ndarray, alpha: np.ndarray, beta: np.ndarray) -> Moments:
         """Mean and variance of relevance, for 1 - theta (contexts,) and a prior (pairs,)."""
-        columns = (alpha, beta, self.clicks, self.unclicked)
-        if self.slots is None:
-            mean, variance = _padded(_head_moments, HEADS, rest, *columns)
-        else:
-            mean, variance = _padded(_slot_moments, HEADS, rest, *columns, self.slots)
-        return mean, variance
+        emission = Emission(1 - rest, rest)
+        local = emission if self.slots is None else emission.at(self.slots)
+        return quadrature_moments(local, alpha, beta, self.clicks, self.unclicked)
 
     def posterior(
         self, rest: np.ndarray, alpha: np.ndarray, beta: np.ndarray
@@ -131,48 +121,6 @@ def pairs_of(bucket: Bucket, rows: np.ndarray) -> Few | Heads:
         slots = None if bucket.slots is None else np.asarray(bucket.slots)[rows]
         return Heads(clicks, np.asarray(bucket.unclicked)[rows].astype(np.float64), slots)
     return Few(clicks, np.asarray(bucket.order)[rows])
-
-
-def _moments_of_mixture(emission: Emission, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """`BetaMixture.moments`, compiled."""
-    weights, alphas, betas = exact_posterior(emission, *given)
-    total = alphas + betas
-    means = alphas / total
-    mean = (weights * means).sum(axis=1)
-    spread = means * (betas / total) / (total + 1) + (means - mean[:, None]) ** 2
-    return mean, (weights * spread).sum(axis=1)
-
-
-_mixture = jax.jit(exact_posterior)
-_mixture_moments = jax.jit(_moments_of_mixture)
-_head_moments = jax.jit(quadrature_moments)
-
-
-@jax.jit
-def _slot_moments(
-    emission: Emission,
-    alpha: jax.Array,
-    beta: jax.Array,
-    clicks: jax.Array,
-    unclicked: jax.Array,
-    slots: jax.Array,
-) -> tuple[jax.Array, jax.Array]:
-    """`quadrature_moments` of counts by slots."""
-    return quadrature_moments(emission.at(slots), alpha, beta, clicks, unclicked)
-
-
-def _padded(
-    program: Callable[..., tuple[jax.Array, ...]], size: int, rest: np.ndarray, *columns: np.ndarray
-) -> list[np.ndarray]:
-    """Results of a program for up to `size` pairs, given as columns (pairs, ...).
-
-    The first pair fills the rest, so that a program compiles at most twice for logs of any size.
-    """
-    pairs = len(columns[0])
-    size = SOME if pairs <= SOME < size else size
-    index = np.r_[np.arange(pairs), np.zeros(size - pairs, int)]
-    emission = Emission(1 - rest, rest)
-    return [np.asarray(part)[:pairs] for part in program(emission, *(c[index] for c in columns))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,7 +178,6 @@ def item_posterior(
         chunk: pairs processed at a time, which bounds memory.
         above: a threshold, if the probability of a relevance above it is wanted.
     """
-    refuse_after_fork()
     theta, rest, alpha, beta = (np.asarray(v, np.float64) for v in (theta, rest, alpha, beta))
     _check(counts, level, theta, rest, alpha, beta)
     draws = max(len(np.atleast_2d(v)) for v in (theta, alpha))
@@ -239,18 +186,15 @@ def item_posterior(
     result = np.empty((5, len(counts)))  # mean, variance, low, high, above
     ends = np.array([(1 - level) / 2, (1 + level) / 2])
     batches = Batches(counts, chunk)
-    with jax.enable_x64(True):
-        for pairs in batches.epoch():
-            start = 0
-            for bucket in batches.assemble(pairs).buckets:
-                own = pairs[start : start + len(bucket.clicks)]
-                start += len(own)
-                rows, size = np.flatnonzero(own >= 0), HEADS if bucket.order is None else MANY
-                for block in (rows[i : i + size] for i in range(0, len(rows), size)):
-                    pair = own[block]
-                    result[:, pair] = _of_block(
-                        bucket, block, rest, alpha[:, pair], beta[:, pair], ends, above
-                    )
+    for pairs in batches.epoch():
+        for part, bucket in batches.assemble(pairs).parts():
+            own = pairs[part]
+            rows, size = np.flatnonzero(own >= 0), HEADS if bucket.order is None else MANY
+            for block in (rows[i : i + size] for i in range(0, len(rows), size)):
+                pair = own[block]
+                result[:, pair] = _of_block(
+                    bucket, block, rest, alpha[:, pair], beta[:, pair], ends, above
+                )
     mean, variance, low, high, share = result
     return ItemPosterior(mean, variance, low, high, None if above is None else share)
 
@@ -318,7 +262,7 @@ def _check(counts: ClickCounts, level: float, *parameters: np.ndarray) -> None:
             )
 
 
-CHUNK = 1024  # pairs per call; the last chunk is padded, so that programs compile once
+CHUNK = 1024  # pairs at once
 
 
 def moments_by_draw(
@@ -329,7 +273,6 @@ def moments_by_draw(
     `posteriors` averages over draws; here they stay separate, since quantities of many pairs vary
     with the parameters that the pairs share.
     """
-    refuse_after_fork()
     networks = networks_of(draws)
     emission = Emission(*bias_by(fitted, draws, contexts_of(fitted, counts.contexts)))
     mean = Emission(*(part.mean(axis=0) for part in emission[:2]))
@@ -339,17 +282,9 @@ def moments_by_draw(
             for each in relevance_of_pairs(fitted, networks, part)
         )
         slots, clicks, unclicked = _laid_out(part)
-        missing = CHUNK - len(part)
-        alpha, beta = (
-            np.pad(each, ((0, 0), (0, missing)), constant_values=1) for each in (alpha, beta)
-        )
-        below = ((0, missing), (0, 0))
-        clicks, unclicked = (np.pad(each, below) for each in (clicks, unclicked))
-        slots = None if slots is None else np.pad(slots, below)
         average = (mean, alpha.mean(axis=0), beta.mean(axis=0), clicks, unclicked)
-        with jax.enable_x64(True):
-            found = tilted(*average, emission, alpha, beta, slots)
-        yield found.mean[:, : len(part)], found.variance[:, : len(part)]
+        found = tilted(*average, emission, alpha, beta, slots)
+        yield found.mean, found.variance
 
 
 def _laid_out(counts: ClickCounts) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:

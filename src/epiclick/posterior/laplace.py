@@ -18,10 +18,9 @@ is right, both agree; without clicks, both are the prior.
 from dataclasses import replace
 from typing import NamedTuple
 
-import jax
 import numpy as np
 
-from epiclick.arguments import ThetaPosterior
+from epiclick.arguments import ThetaPosterior, require_extra
 from epiclick.batching.pairset import PairSet
 from epiclick.click_models.click_model import ClickModel
 from epiclick.fitted.parameters import ParameterPosterior, Parameters, from_vector, to_vector
@@ -106,7 +105,13 @@ def make_density(
     body = parameters.layers[:-1]
     density = Density(pairs, body, Emitter(clicks, len(contexts), anchor), prior, width)
     spread = layer_spread(mean_square_inputs(density))
-    return replace(density, prior=replace(prior, layer_sd=spread))
+    return density.with_prior(replace(prior, layer_sd=spread))
+
+
+def require_numpyro() -> None:
+    """Raise an InputError if numpyro is not installed."""
+    otherwise = 'use theta_posterior="laplace"'
+    require_extra('theta_posterior="nuts"', ["numpyro"], "nuts", otherwise)
 
 
 def find_posterior(
@@ -131,37 +136,34 @@ def find_posterior(
         seed: of all draws.
         progress: whether to show a progress bar of the chains on a terminal.
     """
-    with jax.enable_x64(True):
-        density = make_density(pairs, parameters, clicks, anchor, known)
-        density, mode = _find_mode_and_prior(density, to_vector(parameters, clicks, anchor), seed)
-        bayes, robust = covariances(mode, density.prior)
-        mean = posterior_mean(density, mode.vector, bayes, seed)
-        posterior = ParameterPosterior(
-            mean=mean,
-            bayes=bayes,
-            robust=robust,
-            pareto_k=_tail(density, mean, bayes, seed)
-            if len(pairs.batches.counts) <= MOST_FOR_TAIL
-            else None,
-            gradient=float(np.sqrt(mode.gradient @ bayes @ mode.gradient)),
-            hyperparameters=density.prior.clicks.hyperparameters(),
-        )
-        if how == "nuts":
-            from epiclick.posterior.nuts import sample
+    density = make_density(pairs, parameters, clicks, anchor, known)
+    density, mode = find_mode_and_prior(density, to_vector(parameters, clicks, anchor), seed)
+    bayes, robust = covariances(mode, density.prior)
+    mean = posterior_mean(density, mode.vector, bayes, seed)
+    posterior = ParameterPosterior(
+        mean=mean,
+        bayes=bayes,
+        robust=robust,
+        pareto_k=_tail(density, mean, bayes, seed) if pairs.count <= MOST_FOR_TAIL else None,
+        gradient=float(np.sqrt(mode.gradient @ bayes @ mode.gradient)),
+        hyperparameters=density.prior.clicks.hyperparameters(),
+    )
+    if how == "nuts":
+        from epiclick.posterior.nuts import sample
 
-            drawn = sample(density, mode.vector, bayes, seed, progress=progress)
-            posterior = replace(posterior, samples=drawn)
+        drawn = sample(density, mode.vector, bayes, seed, progress=progress)
+        posterior = replace(posterior, samples=drawn)
     return from_vector(parameters, clicks, anchor, mean), posterior
 
 
-def _find_mode_and_prior(density: Density, start: np.ndarray, seed: int) -> tuple[Density, Mode]:
+def find_mode_and_prior(density: Density, start: np.ndarray, seed: int) -> tuple[Density, Mode]:
     """The mode, and the density with the hyperparameters of its prior estimated."""
     mode = find_mode(density, start, seed)
     for _ in range(MOST_ROUNDS):
         prior = density.prior.learned(mode.vector, mode.curvature.hessian)
         if prior is density.prior:
             break
-        density = replace(density, prior=prior)
+        density = density.with_prior(prior)
         before, mode = mode, find_mode(density, mode.vector, seed)
         moved = mode.vector - before.vector
         if moved @ -mode.curvature.hessian @ moved < SETTLED**2 * len(moved):
@@ -193,5 +195,5 @@ def _tail(density: Density, mean: np.ndarray, covariance: np.ndarray, seed: int)
     if not len(along):
         return None
     noise = np.random.default_rng([seed, 5]).standard_normal((DRAWS, len(along)))
-    log_weights = density.change(mean, mean + noise @ along)
+    log_weights = density.value(mean + noise @ along)
     return pareto_k(log_weights + 0.5 * np.square(noise).sum(axis=1))

@@ -2,8 +2,8 @@ r"""The most probable parameters, and their mean where the density is skewed.
 
 A Newton step needs the Hessian of all pairs, several times the work of a gradient. So the Hessian
 is computed once at the start, from a sample of the pairs, and updated from gradients by BFGS until
-the mode is near. There the exact Hessian is computed; one step with it leads to the mode, which
-another gradient confirms.
+the mode is near. There the exact Hessian is computed; a few steps with it lead to the mode, and
+gradients confirm it.
 
 Near the bias of the anchor the likelihood is almost flat in the logit of a bias, so that most of
 the posterior lies above its mode, at all positions at once. To the next order, with
@@ -18,17 +18,17 @@ small, and many. Where the density is so skewed that this mean is further than `
 mode, the expansion gives little more than its direction, and the distance is capped.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from epiclick.posterior.density import Curvature, Density
 
-SETTLED = 1e-3
+SETTLED = 1e-6
 """Standard deviations from the mode, in the direction of the next step, at which it is reached."""
 
-NEAR = 0.1
+NEAR = 0.02
 """Standard deviations from the mode within which the Hessian is close to that at the mode."""
 
 MOST_CHEAP_STEPS = 60
@@ -63,7 +63,7 @@ def find_mode(density: Density, start: np.ndarray, seed: int = 0) -> Mode:
         start: (size,) parameters.
         seed: of the sample of pairs in the first Hessian.
     """
-    vector = _climb(density, start, seed)
+    vector = climb(density, start, seed)
     here = density.curvature(vector)
     for _ in range(MOST_STEPS):
         spread = inverse(-here.hessian, density.prior.fixed)
@@ -72,9 +72,9 @@ def find_mode(density: Density, start: np.ndarray, seed: int = 0) -> Mode:
         if squared < max(SETTLED**2, ROUNDING * abs(here.value)):
             break
         if squared < NEAR**2:
-            gradient = density.slope(vector + step)[1]
-            if gradient @ spread @ gradient < SETTLED**2:
-                return Mode(vector + step, gradient, here)
+            nearby = _settled(density, vector + step, spread)
+            if nearby is not None:
+                return Mode(*nearby, here)
         for halving in range(MOST_HALVINGS):
             there = density.curvature(vector + 0.5**halving * step)
             if there.value >= here.value:
@@ -85,11 +85,47 @@ def find_mode(density: Density, start: np.ndarray, seed: int = 0) -> Mode:
     return Mode(vector, here.gradient, here)
 
 
-def _climb(density: Density, start: np.ndarray, seed: int) -> np.ndarray:
-    """Parameters NEAR the mode, by BFGS from an inverse Hessian of a sample of the pairs."""
+def _settled(
+    density: Density, vector: np.ndarray, spread: np.ndarray
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """The mode and the gradient there, by steps with the same Hessian; None if they do not settle.
+
+    Near the mode each step is a small fraction of the one before.
+    """
+    before = np.inf
+    for _ in range(MOST_STEPS):
+        value, gradient = density.slope(vector)
+        step = spread @ gradient
+        squared = step @ gradient
+        if squared < max(SETTLED**2, ROUNDING * abs(value)):
+            return vector, gradient
+        if squared > before / 4:
+            return None
+        vector, before = vector + step, squared
+    return None
+
+
+def climb(
+    density: Density,
+    start: np.ndarray,
+    seed: int = 0,
+    most: int = MOST_CHEAP_STEPS,
+    on_step: Callable[[np.ndarray, float], None] | None = None,
+) -> np.ndarray:
+    """Parameters NEAR the mode, by BFGS from an inverse Hessian of a sample of the pairs.
+
+    Args:
+        density: to be maximised.
+        start: (size,) parameters.
+        seed: of the sample of pairs in the Hessian.
+        most: steps, at most.
+        on_step: callback with the parameters and the log density at the start and after each step.
+    """
     vector, (value, gradient) = start, density.slope(start)
     spread = inverse(-_sampled_hessian(density, start, seed), density.prior.fixed)
-    for _ in range(MOST_CHEAP_STEPS):
+    for _ in range(most):
+        if on_step is not None:
+            on_step(vector, value)
         step = spread @ gradient
         if step @ gradient < NEAR**2 / 4:  # the Hessian is approximate
             break

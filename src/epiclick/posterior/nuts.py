@@ -16,24 +16,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from epiclick.arguments import require_extra
 from epiclick.click_models.click_model import Emission
 from epiclick.errors import InputError, InputWarning
-from epiclick.likelihood.pairs import PairBatch, pair_log_likelihoods
-from epiclick.posterior.density import Density, unpack
+from epiclick.likelihood.pairs import PairBatch
+from epiclick.posterior.density import Density
+from epiclick.posterior.laplace import require_numpyro
 from epiclick.relevance.heads import betas_of
-from epiclick.relevance.network import given_to_last
+from epiclick.traced.batch_likelihood import pair_log_likelihoods
 
 SAMPLES = 1000
 CHAINS = 4
 WARMUP = 200  # discarded steps of each chain
 LARGEST_R_HAT = 1.05
-
-
-def require_numpyro() -> None:
-    """Raise an InputError if numpyro is not installed."""
-    otherwise = 'use theta_posterior="laplace"'
-    require_extra('theta_posterior="nuts"', ["numpyro"], "nuts", otherwise)
 
 
 def sample(
@@ -49,7 +43,7 @@ def sample(
 ) -> np.ndarray:
     """Draws of the vector of parameters, chain after chain: (samples, size).
 
-    Must be called within `jax.enable_x64(True)`. Warns if chains disagree or diverge.
+    Warns if chains disagree or diverge.
 
     Args:
         density: of the vector.
@@ -71,46 +65,43 @@ def sample(
             code="samples-not-multiple-of-chains",
         )
     factor = np.linalg.cholesky(covariance)
-    log_density = whole_log_density(density)
-
-    def potential(z: jax.Array) -> jax.Array:
-        return -log_density(mode + factor @ z)
-
-    chain = MCMC(
-        NUTS(potential_fn=potential),
-        num_warmup=warmup,
-        num_samples=samples // chains,
-        num_chains=chains,
-        chain_method="sequential",
-        progress_bar=progress and sys.stderr.isatty(),
-    )
     starts = np.random.default_rng([seed, 6]).standard_normal((chains, len(mode)))
-    chain.run(
-        jax.random.key(seed),
-        init_params=jnp.asarray(starts if chains > 1 else starts[0]),
-        extra_fields=("diverging",),
-    )
-    drawn = mode + np.asarray(chain.get_samples(group_by_chain=True)) @ factor.T
+    with jax.enable_x64(True):
+        log_density = whole_log_density(density)
+
+        def potential(z: jax.Array) -> jax.Array:
+            return -log_density(mode + factor @ z)
+
+        chain = MCMC(
+            NUTS(potential_fn=potential),
+            num_warmup=warmup,
+            num_samples=samples // chains,
+            num_chains=chains,
+            chain_method="sequential",
+            progress_bar=progress and sys.stderr.isatty(),
+        )
+        chain.run(
+            jax.random.key(seed),
+            init_params=jnp.asarray(starts if chains > 1 else starts[0]),
+            extra_fields=("diverging",),
+        )
+        drawn = mode + np.asarray(chain.get_samples(group_by_chain=True)) @ factor.T
+        divergences = int(np.sum(chain.get_extra_fields()["diverging"]))
     positions = drawn[..., : density.prior.free]
-    _check(
-        np.asarray(split_gelman_rubin(positions)) if positions.size else np.ones(1),
-        int(np.sum(chain.get_extra_fields()["diverging"])),
-        samples,
-    )
+    r_hat = np.asarray(split_gelman_rubin(positions)) if positions.size else np.ones(1)
+    _check(r_hat, divergences, samples)
     return drawn.reshape(samples, -1)
 
 
 def whole_log_density(density: Density) -> Callable[[jax.Array], jax.Array]:
     """The log density of a vector (size,) as one function that jax can trace.
 
-    All pairs are in memory, but are processed batch by batch; intermediate values of a batch are
-    recomputed for the gradient, so that only those of one batch are in memory at a time.
+    Call it within `jax.enable_x64(True)`. All pairs are in memory, but are processed batch by
+    batch; intermediate values of a batch are recomputed for the gradient, so that only those of one
+    batch are in memory at a time.
     """
-    batches = [
-        (jnp.concatenate(given_to_last(density.body, inputs, density.width), axis=1), batch)
-        for inputs, batch in density.pairs.epoch()
-    ]
-    hidden, stacked = jax.tree.map(lambda *parts: jnp.stack(parts), *batches)
+    batches = [(part.given, part.batch) for part in density.parts()]
+    stacked = jax.tree.map(lambda *parts: jnp.stack(parts), *batches)
 
     def log_density(vector: jax.Array) -> jax.Array:
         @jax.checkpoint
@@ -119,17 +110,21 @@ def whole_log_density(density: Density) -> Callable[[jax.Array], jax.Array]:
             return total + _log_likelihood(density, vector, given, batch), None
 
         start = density.prior.log_density(vector, jnp)
-        return jax.lax.scan(add, start, (hidden, stacked))[0]
+        return jax.lax.scan(add, start, stacked)[0]
 
     return log_density
 
 
 def _log_likelihood(
-    density: Density, vector: jax.Array, hidden: jax.Array, batch: PairBatch
+    density: Density, vector: jax.Array, given: jax.Array, batch: PairBatch
 ) -> jax.Array:
     """Of a batch, in closed form where possible, which is faster to differentiate."""
-    own, given, layer = unpack(density.emitter, vector, (), hidden)
-    raw = given @ layer
+    emitter, free = density.emitter, density.prior.free
+    parameters = (
+        jnp.zeros(emitter.clicks.size(emitter.contexts)).at[emitter.free].set(vector[:free])
+    )
+    own = emitter.clicks.emission(parameters, emitter.anchor, jnp)
+    raw = given @ vector[free:].reshape(-1, 2)
     alpha, beta = betas_of(raw[:, 0], raw[:, 1], jnp, smooth=True)
     emission = Emission(*(None if part is None else part[None] for part in own))
     return batch.weight @ pair_log_likelihoods(emission, alpha, beta, batch)[0]

@@ -68,6 +68,23 @@ def betas_of(mean_logit: Any, confidence: Any, xp: ModuleType, *, smooth: bool) 
     return probability(mean_logit, xp) * nu, probability(-mean_logit, xp) * nu
 
 
+def betas_slope(
+    mean_logit: np.ndarray,
+    confidence: np.ndarray,
+    by_alpha: np.ndarray,
+    by_beta: np.ndarray,
+    *,
+    smooth: bool,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Derivatives in the mean in logits and the raw confidence, from those in alpha and beta."""
+    mean, other = probability(mean_logit, np), probability(-mean_logit, np)
+    if smooth:
+        nu, rise = np.logaddexp(0.0, confidence) + 1, probability(confidence, np)
+    else:
+        nu, rise = np.abs(confidence) + 1, np.sign(confidence)
+    return mean * other * nu * (by_alpha - by_beta), rise * (mean * by_alpha + other * by_beta)
+
+
 def points_of(logit: Any, xp: ModuleType) -> tuple[Any, Any]:
     """A probability and 1 minus it, from its logit; any shape."""
     return probability(logit, xp), probability(-logit, xp)

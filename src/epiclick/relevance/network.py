@@ -104,3 +104,61 @@ def init_exposure(contexts: int, *, outputs: int, mean: float) -> Layers[np.ndar
 
 def _first_bias(mean: float) -> np.ndarray:
     return np.array([np.log(mean) - np.log1p(-mean), START_CONFIDENCE], np.float32)
+
+
+def activations(hidden: Layers[np.ndarray], x: np.ndarray) -> list[np.ndarray]:
+    """The input and the units of each hidden layer, (pairs, units) each."""
+    outputs = [x]
+    for weight, bias in hidden:
+        x = x @ weight
+        x += bias
+        outputs.append(np.maximum(x, 0, out=x))
+    return outputs
+
+
+def last_layer(layers: Layers[np.ndarray], units: Sequence[np.ndarray]) -> np.ndarray:
+    """The outputs of a network from its `activations`: (pairs, outputs)."""
+    weight, bias = layers[-1]
+    total = np.broadcast_to(bias, (len(units[0]), len(bias)))
+    for part, rows in _taken(units, len(weight)):
+        total = total + part @ weight[rows]
+    return total
+
+
+def backward(
+    layers: Layers[np.ndarray], units: Sequence[np.ndarray], by_output: np.ndarray
+) -> Layers[np.ndarray]:
+    """Derivatives in the weights and biases of each layer, from those in the outputs.
+
+    Args:
+        layers: of the network.
+        units: its `activations`.
+        by_output: (pairs, outputs) derivatives, summed over pairs in the precision of the layers.
+    """
+    weight, _ = layers[-1]
+    by_output = by_output.astype(weight.dtype, copy=False)
+    taken = _taken(units, len(weight))
+    by_weight = np.concatenate([part.T @ by_output for part, _ in taken])
+    found = [(by_weight, by_output.sum(axis=0))]
+    rows_of = {len(units) - len(taken) + i: rows for i, (_, rows) in enumerate(taken)}
+    by_unit: np.ndarray | None = None
+    for number in range(len(layers) - 1, 0, -1):
+        # the units of this layer act on the outputs directly, if the last layer takes them, and
+        # through the layer above
+        if number in rows_of:
+            direct = by_output @ weight[rows_of[number]].T
+            by_unit = direct if by_unit is None else by_unit + direct
+        assert by_unit is not None
+        by_unit = np.where(units[number] > 0, by_unit, np.zeros((), weight.dtype))
+        own, _ = layers[number - 1]
+        found.append((units[number - 1].T @ by_unit, by_unit.sum(axis=0)))
+        if number > 1:
+            by_unit = by_unit @ own.T
+    return tuple(reversed(found))
+
+
+def _taken(units: Sequence[np.ndarray], width: int) -> list[tuple[np.ndarray, slice]]:
+    """What the last layer takes, and the rows of its weight for each: see `given_to_last`."""
+    parts = units[-1:] if units[-1].shape[-1] == width else units
+    ends = np.cumsum([part.shape[-1] for part in parts]).tolist()
+    return [(part, slice(end - part.shape[-1], end)) for part, end in zip(parts, ends, strict=True)]

@@ -9,8 +9,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pyarrow as pa
 from safetensors import SafetensorError, safe_open
@@ -28,12 +26,13 @@ from epiclick.data.checksums import (
 from epiclick.data.counts import ClickCounts
 from epiclick.data.writing import written_aside
 from epiclick.errors import InputError
-from epiclick.fitted.parameters import Parameters
+from epiclick.fitted.parameters import Parameters, leaves, with_leaves
 from epiclick.fitted.prediction import columns_of
 from epiclick.fitted.state import FittedModel, given_of
 from epiclick.training.loop import Epoch, State
+from epiclick.training.optimizer import OptimizerState
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 SECONDS_BETWEEN = 10.0
 SAMPLED_ROWS = 1_000
 DIGESTED_ROWS = 1_000_000
@@ -56,11 +55,11 @@ class Checkpoint:
         """Write the state, unless it is not urgent and another was written moments ago."""
         if not urgent and time.monotonic() - self._written < SECONDS_BETWEEN:
             return
-        leaves = jax.tree.leaves((state.parameters, state.optimizer, state.best))
-        arrays = {f"{i:04d}": np.asarray(leaf, order="C") for i, leaf in enumerate(leaves)}
+        arrays = {f"{i:04d}": np.asarray(leaf, order="C") for i, leaf in enumerate(_arrays(state))}
         metadata = {
             "schema_version": SCHEMA_VERSION,
             "run": dict(self.run),
+            "steps": [each.steps for each in state.optimizers],
             "best_epochs": state.best_epochs,
             "best_validations": state.best_validations,
             "history": [asdict(row) for row in state.history],
@@ -102,6 +101,7 @@ class Checkpoint:
                 raise ValueError(CHANGED)
             run = dict(metadata["run"])
             history = tuple(Epoch(**row) for row in metadata["history"])
+            steps = tuple(map(int, metadata["steps"]))
             best_epochs = tuple(map(int, metadata["best_epochs"]))
             best_validations = tuple(map(float, metadata["best_validations"]))
         except MALFORMED as error:
@@ -109,17 +109,14 @@ class Checkpoint:
                 f"{self.path} is damaged ({error}); start anew", code="damaged-file"
             ) from error
         self._check_run(run)
-        arrays = list(named.values())
-        leaves, form = jax.tree.flatten((start.parameters, start.optimizer, start.best))
-        if [(a.shape, a.dtype) for a in arrays] != [(a.shape, a.dtype) for a in leaves]:
+        arrays, expected = list(named.values()), _arrays(start)
+        if [(a.shape, a.dtype) for a in arrays] != [(a.shape, a.dtype) for a in expected]:
             raise InputError(
                 f"{self.path} contains parameters of another shape; start anew",
                 code="checkpoint-of-another-run",
             )
-        with jax.enable_x64(True):
-            parts = jax.tree.unflatten(form, [jnp.asarray(array) for array in arrays])
-        parameters, optimizer, best = parts
-        return State(parameters, optimizer, best, best_epochs, best_validations, history)
+        parameters, optimizers, best = _parts(start, arrays, steps)
+        return State(parameters, optimizers, best, best_epochs, best_validations, history)
 
     def remove(self) -> None:
         """Delete the file, once the run is done."""
@@ -143,6 +140,29 @@ class Checkpoint:
                 "the same again, or leave --resume out to start anew",
                 code="checkpoint-of-another-run",
             )
+
+
+def _arrays(state: State) -> list[np.ndarray]:
+    """All arrays of a state, network by network."""
+    found: list[np.ndarray] = []
+    for own, memory, best in zip(state.parameters, state.optimizers, state.best, strict=True):
+        found += [*leaves(own), *memory.means, *memory.squares, *leaves(best)]
+    return found
+
+
+def _parts(
+    like: State, arrays: list[np.ndarray], steps: tuple[int, ...]
+) -> tuple[tuple[Parameters, ...], tuple[OptimizerState, ...], tuple[Parameters, ...]]:
+    """Parameters, memories of AdamW and best parameters of each network, from `_arrays`."""
+    parameters, optimizers, best = [], [], []
+    remaining = iter(arrays)
+    for own, step in zip(like.parameters, steps, strict=True):
+        size = len(leaves(own))
+        values, means, squares, kept = ([next(remaining) for _ in range(size)] for _ in range(4))
+        parameters.append(with_leaves(own, values))
+        optimizers.append(OptimizerState(step, tuple(means), tuple(squares)))
+        best.append(with_leaves(own, kept))
+    return tuple(parameters), tuple(optimizers), tuple(best)
 
 
 def digest_counts(counts: ClickCounts) -> str:
@@ -236,4 +256,4 @@ def _located(contexts: pa.Table, among: pa.Table) -> np.ndarray:
 
 
 def _shapes(parameters: Parameters) -> list[tuple[int, ...]]:
-    return [np.shape(leaf) for leaf in jax.tree.leaves(parameters.layers)]
+    return [np.shape(part) for layer in parameters.layers for part in layer]

@@ -1,7 +1,7 @@
 """The training loop: shuffled batches, AdamW, early stopping that restores the best weights.
 
-It trains one network, or an ensemble at once: results come as arrays (networks,) whose first
-element is the model's own network. Each network has its own early stopping.
+It trains one network, or several of an ensemble on the same batches, each with its own weights of
+pairs and its own early stopping; the first is the model's own network.
 """
 
 import signal
@@ -13,16 +13,14 @@ from dataclasses import asdict, dataclass, field, replace
 from types import FrameType
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from epiclick.batching.pairset import PairSet
 from epiclick.errors import InputError
 from epiclick.fitted.parameters import Parameters
-from epiclick.training.ensemble import Networks, Single
+from epiclick.likelihood.pairs import PairBatch
 from epiclick.training.objective import Diverged, Objective
-from epiclick.training.optimizer import Optimizer, TrainingSettings
+from epiclick.training.optimizer import Optimizer, OptimizerState, TrainingSettings
 from epiclick.training.progress import Progress, Silent
 
 
@@ -92,21 +90,36 @@ class Epoch:
 
 
 @dataclass(frozen=True, eq=False)
+class Trained:
+    """The result of training.
+
+    Attributes:
+        networks: parameters of the model's own network, then of the members of an ensemble.
+        history: one row per epoch, at least one.
+        best_epoch: number of the epoch whose parameters the model's own network has.
+    """
+
+    networks: Sequence[Parameters]
+    history: Sequence[Epoch]
+    best_epoch: int
+
+
+@dataclass(frozen=True, eq=False)
 class State:
     """Everything the loop carries from one epoch to the next.
 
     Attributes:
-        parameters: the current ones.
-        optimizer: AdamW's state.
+        parameters: the current ones of each network.
+        optimizers: AdamW's state for each network.
         best: parameters to keep: of the best epoch so far, or the current ones without patience.
         best_epochs: their epoch's number, for each network.
         best_validations: validation likelihood at that epoch, for each network.
         history: one row per epoch.
     """
 
-    parameters: Parameters
-    optimizer: Any
-    best: Parameters
+    parameters: tuple[Parameters, ...]
+    optimizers: tuple[OptimizerState, ...]
+    best: tuple[Parameters, ...]
     best_epochs: tuple[int, ...]
     best_validations: tuple[float, ...]
     history: tuple[Epoch, ...] = ()
@@ -123,65 +136,56 @@ class Training:
 
     Attributes:
         objective: what is maximised.
-        begin: the parameters to start from.
+        begin: the parameters that each network starts from.
         train: pairs to learn from.
         valid: held-out pairs for early stopping, or None.
         settings: number of epochs, learning rates, early stopping.
         keep: callback with the state after each epoch, and when interrupted; for checkpoints.
         progress: callbacks after steps and epochs.
-        networks: one network or an ensemble, whose parameters have a leading axis.
     """
 
     objective: Objective
-    begin: Parameters
+    begin: Sequence[Parameters]
     train: PairSet
     valid: PairSet | None
     settings: TrainingSettings
     keep: Callable[[State, bool], None] | None = None
     progress: Progress = field(default_factory=Silent)
-    networks: Networks = field(default_factory=Single)
 
     def start(self) -> State:
         """The state before the first epoch."""
-        count = self.networks.count
-        with jax.enable_x64(True):
-            parameters = jax.tree.map(jnp.asarray, self.begin)
-            optimizer = self.networks.init_optimizer(self._optimizer, parameters)
-            return State(parameters, optimizer, parameters, (0,) * count, (-np.inf,) * count)
+        begin, count = tuple(self.begin), len(self.begin)
+        optimizers = tuple(self._optimizer.init(each) for each in begin)
+        return State(begin, optimizers, begin, (0,) * count, (-np.inf,) * count)
 
     def run(self, state: State) -> State:
         """Train until the last epoch, or until validation stops improving for all networks.
 
         Returns the last state; its `best` holds the parameters to use.
         """
-        # products over clicks underflow in float32; the network itself stays in float32
-        with jax.enable_x64(True):
-            objective = self.objective.started(self._first_log_likelihood)
-            began = time.monotonic() - (state.history[-1].seconds if state.history else 0)
-            try:
-                with deferred_interrupts() as check:
-                    while not self.done(state):
-                        state = self._epoch(objective, state, began, check)
-                        if self.keep is not None:
-                            self.keep(state, self.done(state))
-            except KeyboardInterrupt:
-                if self.keep is not None:
-                    self.keep(state, True)
-                raise
+        objective = self.objective.started(self._first_log_likelihood)
+        began = time.monotonic() - (state.history[-1].seconds if state.history else 0)
+        try:
+            # a diverging run is reported by its first number that is not finite
+            with deferred_interrupts() as check, np.errstate(all="ignore"):
+                while not self.done(state):
+                    state = self._epoch(objective, state, began, check)
+                    if self.keep is not None:
+                        self.keep(state, self.done(state))
+        except KeyboardInterrupt:
+            if self.keep is not None:
+                self.keep(state, True)
+            raise
         return state
 
     def done(self, state: State) -> bool:
         """Whether training is complete."""
         return len(state.history) >= self.settings.epochs or bool(self._stopped(state).all())
 
-    def trained(self, state: State) -> list[Parameters]:
-        """The parameters to use for each network, as numpy arrays."""
-        return self.networks.unstack(state.best)
-
     def _stopped(self, state: State) -> np.ndarray:
         """Whether early stopping has ended the training of each network, (networks,)."""
         if self.settings.patience is None:
-            return np.zeros(self.networks.count, bool)
+            return np.zeros(len(self.begin), bool)
         return len(state.history) - np.array(state.best_epochs) >= self.settings.patience
 
     @property
@@ -198,36 +202,39 @@ class Training:
     def _first_log_likelihood(self) -> float:
         """Log-likelihood of a batch before any step, for estimators that scale by it."""
         inputs, batch = next(self.train.epoch())
-        begin, weight = self.networks.unstack(self.begin)[0], np.atleast_2d(batch.weight)[0]
-        draws = self.objective.draw(self._rngs(SAMPLE, 0)[0], begin, inputs)
-        batch = replace(batch, weight=weight)
-        return float(jax.jit(self.objective.loss)(begin, inputs, batch, draws)[1].log_likelihood)
+        draws = self.objective.draw(self._rngs(SAMPLE, 0)[0], self.begin[0], inputs)
+        batch = _weighted(batch, 0)
+        return self.objective.descent(self.begin[0], inputs, batch, draws).log_likelihood
 
     def _epoch(
         self, objective: Objective, state: State, began: float, check: Callable[[], None]
     ) -> State:
         number = len(state.history) + 1
-        parameters, optimizer = state.parameters, state.optimizer
-        samples = self._rngs(SAMPLE, number)
-        steps: list[tuple[Any, Any]] = []
+        networks = range(len(self.begin))
+        parameters, optimizers = list(state.parameters), list(state.optimizers)
+        samples, optimizer = self._rngs(SAMPLE, number), self._optimizer
+        steps: list[list[tuple[float, float]]] = []
         for inputs, batch in self.train.epoch(self._rngs(SHUFFLE, number)[0]):
-            try:
-                draws = self.networks.draw(objective.draw, samples, parameters, inputs)
-            except Diverged:
-                self._check_finite(number, *self._by_step(steps))  # names the step
-                raise
-            parameters, optimizer, log_likelihood, largest = self.networks.step(
-                objective, self._optimizer, parameters, optimizer, inputs, batch, draws
-            )
-            steps.append((log_likelihood, largest))
+            steps.append([])
+            for i in networks:
+                try:
+                    draws = objective.draw(samples[i], parameters[i], inputs)
+                except Diverged:
+                    self._check_finite(number, steps[:-1])  # names the step
+                    raise
+                found = objective.descent(parameters[i], inputs, _weighted(batch, i), draws)
+                largest = max(float(np.abs(leaf).max(initial=0)) for leaf in found.gradient)
+                steps[-1].append((found.log_likelihood, largest))
+                parameters[i], optimizers[i] = optimizer.update(
+                    parameters[i], found.gradient, optimizers[i]
+                )
             self.progress.step()
             check()
-        likelihoods, gradients = self._by_step(steps)
-        self._check_finite(number, likelihoods, gradients)
+        likelihoods, gradients = self._check_finite(number, steps)
         validation = self._validate(parameters)
         self._check_held_out(number, validation)
         likelihood = likelihoods.sum(axis=0) / self.train.displays  # (networks,)
-        ensemble = self.networks.count > 1
+        ensemble = len(networks) > 1
         row = Epoch(
             number,
             float(likelihood[0]),
@@ -241,33 +248,28 @@ class Training:
         # a network that has stopped keeps its parameters, even if later ones would be better
         better = ~self._stopped(state)
         if validation is None:
-            validation = np.full(self.networks.count, -np.inf)
+            validation = np.full(len(networks), -np.inf)
         elif self.settings.patience is not None:
             better &= validation > state.best_validations
         return State(
-            parameters,
-            optimizer,
-            self.networks.select(better, parameters, state.best),
+            tuple(parameters),
+            tuple(optimizers),
+            tuple(parameters[i] if better[i] else state.best[i] for i in networks),
             tuple(np.where(better, number, state.best_epochs).tolist()),
             tuple(np.where(better, validation, state.best_validations).tolist()),
             (*state.history, row),
         )
 
-    def _by_step(self, steps: Sequence[tuple[Any, Any]]) -> tuple[np.ndarray, np.ndarray]:
-        """Log-likelihoods and largest derivatives, (steps, networks) each."""
-        values = np.array([[np.ravel(part) for part in step] for step in steps])
-        values = values.reshape(len(steps), 2, self.networks.count)
-        return values[:, 0], values[:, 1]
-
-    def _validate(self, parameters: Parameters) -> np.ndarray | None:
+    def _validate(self, parameters: Sequence[Parameters]) -> np.ndarray | None:
         """Log-likelihood of the held-out pairs under each network, per display."""
         if self.valid is None:
             return None
         rngs = self._rngs(VALIDATE, 0)  # the same samples each time, to make epochs comparable
-        total = np.zeros(self.networks.count)
+        total = np.zeros(len(parameters))
         for inputs, batch in self.valid.epoch():
-            bias = self.networks.draw(self.objective.draw_bias, rngs, parameters, inputs)
-            total += self.networks.score(self.objective, parameters, inputs, batch, bias)
+            for i, (rng, own) in enumerate(zip(rngs, parameters, strict=True)):
+                bias = self.objective.draw_bias(rng, own, inputs)
+                total[i] += self.objective.score(own, inputs, batch, bias)
         return total / self.valid.displays
 
     @property
@@ -277,22 +279,27 @@ class Training:
     def _rngs(self, stream: int, epoch: int) -> list[np.random.Generator]:
         """Generators of one stream in one epoch, for each network; stateless, for resuming."""
         first = [self.settings.seed, stream, epoch]
-        others = ([*first, i] for i in range(1, self.networks.count))
+        others = ([*first, i] for i in range(1, len(self.begin)))
         return [np.random.default_rng(seed) for seed in (first, *others)]
 
-    def _check_finite(self, epoch: int, likelihoods: np.ndarray, gradients: np.ndarray) -> None:
-        bad = np.argwhere(~np.isfinite(likelihoods) | ~np.isfinite(gradients))
+    def _check_finite(
+        self, epoch: int, steps: Sequence[Sequence[tuple[float, float]]]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Log-likelihoods and largest derivatives, (steps, networks) each, all finite."""
+        values = np.array(steps).reshape(len(steps), len(self.begin), 2)
+        bad = np.argwhere(~np.isfinite(values).all(axis=2))
         if len(bad):
             step, network = bad[0].tolist()
+            likelihood, largest = values[step, network]
             member = f" of member {network}" if network else ""
             raise Diverged(
-                f"training{member} diverged in epoch {epoch}, step {step + 1} of "
-                f"{len(likelihoods)}: the log-likelihood is {likelihoods[step, network]:g} and the "
-                f"largest derivative {gradients[step, network]:g}. The likely cause is a learning "
-                f"rate that is too high (it is {self.settings.learning_rate:g}); try a tenth of "
-                f"it. {self._checkpoint_kept}",
+                f"training{member} diverged in epoch {epoch}, step {step + 1} of {len(steps)}: the "
+                f"log-likelihood is {likelihood:g} and the largest derivative {largest:g}. The "
+                f"likely cause is a learning rate that is too high (it is "
+                f"{self.settings.learning_rate:g}); try a tenth of it. {self._checkpoint_kept}",
                 code="training-diverged",
             )
+        return values[..., 0], values[..., 1]
 
     def _check_held_out(self, epoch: int, validation: np.ndarray | None) -> None:
         if validation is None or np.isfinite(validation).all():
@@ -305,3 +312,10 @@ class Training:
             f"{self.settings.learning_rate:g}). {self._checkpoint_kept}",
             code="validation-not-finite",
         )
+
+
+def _weighted(batch: PairBatch, network: int) -> PairBatch:
+    """The batch with the weights that one network gives to its pairs."""
+    if batch.weight.ndim == 1:
+        return batch
+    return replace(batch, weight=batch.weight[network])

@@ -1,0 +1,1 @@
+"""Functions of the likelihood that jax traces: for sampled estimators and Markov chains."""
