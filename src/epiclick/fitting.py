@@ -27,7 +27,7 @@ from epiclick.identification.unbounded import UnboundedBias, unbounded_bias
 from epiclick.posterior.climbing import Climb
 from epiclick.posterior.items import known_items
 from epiclick.posterior.laplace import KnownBias, find_posterior
-from epiclick.processes import refuse_after_fork
+from epiclick.processes import one_blas_thread, refuse_after_fork
 from epiclick.relevance.heads import HEADS
 from epiclick.training.checkpoint import Checkpoint, digest_counts, digest_settings, warm_start
 from epiclick.training.ensemble import bootstrap_weights
@@ -87,6 +87,7 @@ class Plan:
         return self.posterior is not None and not HEADS[self.head].uses_features
 
 
+@one_blas_thread()
 def fit_model(
     plan: Plan,
     counts: ClickCounts,

@@ -51,6 +51,20 @@ def available_cores() -> list[int]:
     return list(range(os.cpu_count() or 1))
 
 
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Run matrix products on the calling thread, in this context or a function decorated with it.
+
+    Our products are many and small. Threads of BLAS would spend more processor time on waiting for
+    each other than on arithmetic, ten times as much on a machine that is busy; where work is large,
+    parts of it run on threads of ours.
+    """
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(limits=1, user_api="blas"):
+        yield
+
+
 def cores_of(jobs: int) -> list[set[int]]:
     """The cores of each process, disjoint where possible; it runs one thread on each."""
     cores = available_cores()

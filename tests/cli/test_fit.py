@@ -21,7 +21,7 @@ from epiclick.cli.fit import Estimator, parse_anchor, print_fit
 from epiclick.data.counts import ClickCounts
 from epiclick.data.readers import read_log
 from epiclick.errors import InputError
-from epiclick.plans import EPOCHS, EPOCHS_TO_MODE
+from epiclick.plans import EPOCHS, STEPS_TO_MODE
 
 from .conftest import TRAINING, Done, epiclick
 
@@ -425,7 +425,7 @@ def test_help_shows_the_defaults_of_the_models() -> None:
     words = epiclick("fit", "--help").out
     assert "Example: epiclick fit clicks.parquet" in words
     text = " ".join(words.split())
-    assert f"[default: {EPOCHS}, without features {EPOCHS_TO_MODE} (the paper's" in text
+    assert f"[default: {EPOCHS}, without features {STEPS_TO_MODE} (the paper's" in text
     assert f"[default: {EpistemicPBM().level}]" in text
     assert f"pointwise {PointwisePBM().batch_size}]" in text
     assert max(map(len, words.splitlines())) <= 80

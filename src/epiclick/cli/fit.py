@@ -142,9 +142,9 @@ def print_fit(model: "BaseModel", counts: "ClickCounts", *, valid: bool, quiet: 
         if warning not in findings:
             console.print_warning(warning, quiet=quiet)
     console.print_sizes(counts)
-    console.print_text(
-        f"{training.epochs} epochs in {training.seconds:.1f} s, the best was {training.best_epoch}"
-    )
+    unit = model.fitted_.iteration
+    best = f", the best was {training.best_epoch}" if unit == "epoch" else ""
+    console.print_text(f"{training.epochs} {unit}s in {training.seconds:.1f} s{best}")
     of = "the training pairs"
     if valid:
         of = "the validation log"

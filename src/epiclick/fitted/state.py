@@ -155,6 +155,11 @@ class FittedModel:
         return HEADS[self.head]
 
     @property
+    def iteration(self) -> str:
+        """What `training.epochs` counts: epochs or, without features, steps to the mode."""
+        return "step" if self.posterior is not None and self.features is None else "epoch"
+
+    @property
     def clicks(self) -> ClickModel:
         """The click model."""
         return CLICK_MODELS[self.click_model]

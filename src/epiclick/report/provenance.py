@@ -49,6 +49,7 @@ class Curve:
         best: the epoch whose parameters were kept.
         total: number of epochs.
         seconds: training time.
+        unit: what is counted, epochs or steps; see `FittedModel.iteration`.
     """
 
     epochs: tuple[int, ...]
@@ -57,6 +58,7 @@ class Curve:
     best: int
     total: int
     seconds: float
+    unit: str
 
 
 def curve(sources: Sources) -> Curve:
@@ -73,6 +75,7 @@ def curve(sources: Sources) -> Curve:
         best=training.best_epoch,
         total=training.epochs,
         seconds=training.seconds,
+        unit=sources.fitted.iteration,
     )
 
 
@@ -162,14 +165,16 @@ def training_section(report: "Report") -> str:
     )
     chart = Chart(
         "training",
-        "Log-likelihood per display, by epoch",
+        f"Log-likelihood per display, by {found.unit}",
         "Higher is better; where the held-out line falls while the training line rises, the model "
         "begins to overfit, so the best epoch (dashed) is kept.",
-        Axis("epoch", "count"),
+        Axis(found.unit, "count"),
         Axis("log-likelihood"),
         tuple(layers),
     )
-    size = f"{found.total:,} epochs in {found.seconds:.1f} s; epoch {found.best:,} was the best."
+    size = f"{found.total:,} {found.unit}s in {found.seconds:.1f} s."
+    if found.unit == "epoch":
+        size += f" Epoch {found.best:,} was the best."
     return section("training", "How training went", paragraph(size), figure(chart))
 
 

@@ -132,19 +132,19 @@ class EpistemicObjective:
         found = self.estimator.gradient(relevance, position, batch, draws)
 
         total = _total(batch)
-        scale = np.exp(min(found.log_scale, MOST_NATS)) / total
-        by_alpha, by_beta = (scale * part for part in found.by_relevance)
+        by_alpha, by_beta = (part / total for part in found.by_relevance)
         by_position: Any = found.by_position
         if isinstance(by_position, Betas):
-            by_position = Betas(*(scale * part for part in by_position))
+            by_position = Betas(*(part / total for part in by_position))
         else:
-            by_position = scale * by_position
+            by_position = by_position / total
         if self.entropy:
-            share = self.entropy * batch.weight / total
+            weight = self.entropy * np.exp(-found.log_scale)
             more = entropy_slope(*relevance)
+            share = weight * batch.weight / total
             by_alpha, by_beta = by_alpha + share * more[0], by_beta + share * more[1]
             if not lookup.is_point:
-                share = self.entropy / len(position.alpha)
+                share = weight / len(position.alpha)
                 more = entropy_slope(*position)
                 by_position = Betas(
                     *(own + share * each for own, each in zip(by_position, more, strict=True))
@@ -157,7 +157,12 @@ class EpistemicObjective:
             for part in layers[-1]:
                 part[..., 1] = 0  # of the second output, the confidence
         lookup = self._lookup_slope(parameters, by_position)
-        return Descent(found.log_likelihood, _as_float64(Parameters(layers, lookup)))
+        gradient = _as_float64(Parameters(layers, lookup))
+        if found.log_scale:
+            # only now: the network is differentiated in float32, where the factor could overflow
+            scale = np.exp(min(found.log_scale, MOST_NATS))
+            gradient = [scale * leaf for leaf in gradient]
+        return Descent(found.log_likelihood, gradient)
 
     def _lookup_slope(self, parameters: Parameters, by_position: Any) -> BetaLookup | PointLookup:
         """Derivatives in the lookup, from those in Betas or in the emission's logits."""

@@ -7,9 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from epiclick.fitted.parameters import Parameters, leaves, with_leaves
-
-DECAYS = 0.9, 0.999  # of the running means of gradients and of their squares
-EPSILON = 1e-8
+from epiclick.relevance.adam import adam_step
 
 
 @dataclass(frozen=True)
@@ -66,9 +64,9 @@ class OptimizerState(NamedTuple):
 class Optimizer:
     r"""AdamW (Loshchilov and Hutter 2019), in float64: gradients may differ by hundreds of nats.
 
-    .. math:: m \leftarrow 0.9\, m + 0.1\, g, \quad v \leftarrow 0.999\, v + 0.001\, g^2, \quad
-              x \leftarrow x - \eta_t \Big(\frac{m / (1 - 0.9^t)}{\sqrt{v / (1 - 0.999^t)}
-              + \epsilon} + \lambda x\Big)
+    .. math:: x \leftarrow x - \eta_t (\text{step} + \lambda x)
+
+    with the step of Adam (`relevance.adam`).
 
     Attributes:
         learning_rate: of the network.
@@ -95,15 +93,12 @@ class Optimizer:
     ) -> tuple[Parameters, OptimizerState]:
         """Parameters and state after a step against the gradient, one array per leaf."""
         step = state.steps + 1
-        fade, fade_square = (1 - decay**step for decay in DECAYS)
         own = leaves(parameters)
         of_layers = 2 * len(parameters.layers)
         rate = self._rate(state.steps)
         moved, means, squares = [], [], []
         for i, (leaf, slope) in enumerate(zip(own, gradient, strict=True)):
-            mean = DECAYS[0] * state.means[i] + (1 - DECAYS[0]) * slope
-            square = DECAYS[1] * state.squares[i] + (1 - DECAYS[1]) * slope**2
-            change = (mean / fade) / (np.sqrt(square / fade_square) + EPSILON)
+            change, mean, square = adam_step(slope, state.means[i], state.squares[i], step)
             if self.weight_decay and np.ndim(leaf) > 1:
                 change += self.weight_decay * leaf
             factor = 1.0 if self.network and i < of_layers else self.position_rate
