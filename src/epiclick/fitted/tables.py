@@ -7,7 +7,7 @@ from typing import TypeAlias, get_args
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from scipy import special, stats
+from scipy import special
 
 from epiclick.arguments import BiasKind, check_choice, is_number, shown
 from epiclick.beta import Beta
@@ -223,7 +223,7 @@ def _of_logits(
     """Mean and quantiles, (contexts,), of probabilities with Gaussian or Student's t logits."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
     mean = special.expit(centre[:, None] + sd[:, None] * nodes) @ (weights / weights.sum())
-    low, high = special.expit(centre + sd * stats.t.ppf(ends, freedom)[:, None])
+    low, high = special.expit(centre + sd * special.stdtrit(freedom, ends)[:, None])
     return np.where(np.isinf(centre), 1.0, mean), low, high
 
 
