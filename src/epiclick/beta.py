@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import special
 
 from epiclick.arguments import as_numbers, check_level, shown
 from epiclick.errors import InputError
@@ -155,11 +155,11 @@ class Beta:
 
     def cdf(self, x: ArrayLike) -> np.ndarray:
         """P(X <= x); x broadcasts against the parameters."""
-        return special.betainc(self.alpha, self.beta, _unit_interval("x", x))
+        return scipy.special.betainc(self.alpha, self.beta, _unit_interval("x", x))
 
     def quantile(self, p: ArrayLike) -> np.ndarray:
         """The x with cdf(x) = p; p broadcasts against the parameters."""
-        return special.betaincinv(self.alpha, self.beta, _unit_interval("p", p))
+        return scipy.special.betaincinv(self.alpha, self.beta, _unit_interval("p", p))
 
     def interval(self, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """(low, high) of the central interval that contains a probability of `level`.
@@ -184,7 +184,7 @@ class Beta:
             )
         shape = (*(size if isinstance(size, tuple) else (size,)), *self.alpha.shape)
         logit = _draw_log_gamma(rng, self.alpha, shape) - _draw_log_gamma(rng, self.beta, shape)
-        return special.log_expit(logit), special.log_expit(-logit)
+        return scipy.special.log_expit(logit), scipy.special.log_expit(-logit)
 
     def sample(self, rng: np.random.Generator, size: int | tuple[int, ...] = ()) -> np.ndarray:
         """Draws, (*size, *shape); those nearest to 0 and 1 are rounded to them."""
@@ -204,8 +204,8 @@ def _stirling_remainders(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     leading = (small - 0.5) * np.log(small) - small + 0.5 * np.log(2 * np.pi)
     near = x < STIRLING_FROM
     return (
-        np.where(near, special.gammaln(small) - leading, delta),
-        np.where(near, np.log(small) - 0.5 / small - special.digamma(small), eta),
+        np.where(near, scipy.special.gammaln(small) - leading, delta),
+        np.where(near, np.log(small) - 0.5 / small - scipy.special.digamma(small), eta),
     )
 
 

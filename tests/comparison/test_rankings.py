@@ -482,3 +482,8 @@ def test_invalid_settings_are_refused():
     for source in (3, "nowhere.parquet"):
         with pytest.raises(InputError, match="ranking 'new': "):
             read_ranking(source, "new")
+
+
+def test_a_ranking_that_was_read_is_returned_unchanged() -> None:
+    ranking = read_ranking(frame(), "new", depth=2)
+    assert read_ranking(ranking, "new", depth=2) is ranking

@@ -1,7 +1,7 @@
 """`epiclick compare`: would another ranker get more clicks?"""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -188,14 +188,18 @@ def compare(
     """
     from epiclick.api import load
     from epiclick.comparison.compare_rankers import compare as compare_rankings
-    from epiclick.comparison.compare_rankers import true_values, true_values_sentence
+    from epiclick.comparison.compare_rankers import (
+        read_rankings,
+        true_values,
+        true_values_sentence,
+    )
     from epiclick.data.features import read_features
     from epiclick.data.files import unchanged
     from epiclick.evaluation.truth import read_truth
 
     silent = quiet or as_json
     world = None if truth is None else read_truth(truth)
-    rankings = options.named_rankings(ranking)
+    rankings: Mapping[str, Any] = options.named_rankings(ranking)
     check_names(list(rankings), against, fail_unless_better)
     ignored = ignored_checks(despite, fail_unless_better)
     fitted = load(model)
@@ -215,6 +219,8 @@ def compare(
                     backtest, log_options, joined, missing_features, quiet=silent
                 )
         with console.progress("comparing", quiet=silent):
+            if world is not None:  # files are read once, not for each of the two results
+                rankings = read_rankings(fitted.fitted_, rankings, table, counts, depth)
             found = compare_rankings(
                 fitted,
                 rankings,

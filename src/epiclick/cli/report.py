@@ -2,9 +2,10 @@
 
 import shlex
 import sys
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
@@ -49,7 +50,7 @@ def report(
     Example: epiclick report model log.parquet --features features.parquet --ranking new=new.csv
     """
     from epiclick.api import load
-    from epiclick.comparison.compare_rankers import compare, true_values
+    from epiclick.comparison.compare_rankers import compare, read_rankings, true_values
     from epiclick.data.features import read_features
     from epiclick.data.files import unchanged
     from epiclick.evaluation.truth import read_truth
@@ -58,7 +59,7 @@ def report(
 
     silent = quiet or as_json
     console.check_file(out, SUFFIXES, "HTML", "report.html")
-    rankings = options.named_rankings(ranking or [])
+    rankings: Mapping[str, Any] = options.named_rankings(ranking or [])
     fitted = load(model)
     others = {str(path): load(path) for path in against or []}
     world = None if truth is None else read_truth(truth)
@@ -83,6 +84,8 @@ def report(
         own = None if fitted.fitted_.features is None else table
         with console.progress("comparing rankers", quiet=silent or not rankings):
             compared, true = None, {}
+            if rankings and world is not None:  # files are read once, not for each of the two
+                rankings = read_rankings(fitted.fitted_, rankings, own, counts, depth)
             if rankings:
                 compared = compare(
                     fitted, rankings, own, clicks=counts, depth=depth, backtest=later

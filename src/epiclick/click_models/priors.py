@@ -24,7 +24,7 @@ from types import ModuleType
 from typing import Any, Protocol, Self
 
 import numpy as np
-from scipy import optimize, special
+from scipy import special
 
 FIXED_SD = 1e-4
 """Standard deviation, in logits, of a parameter that is fixed at a known value."""
@@ -234,8 +234,10 @@ class EffectsPrior:
             own = np.square((log_spreads - np.log(FIRST_SPREAD)) / SPREAD_SD).sum()
             return float(-0.5 * (log_prior - log_both + b @ np.linalg.solve(both, b) - own))
 
+        from scipy.optimize import minimize  # slow to import, and needed to fit only
+
         bounds = [(np.log(LEAST_SPREAD), np.log(MOST_SPREAD))] * len(self.spreads)
-        found = optimize.minimize(
+        found = minimize(
             loss, np.log(self.spreads), method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-9}
         )
         return replace(self, spreads=np.exp(found.x))

@@ -138,6 +138,25 @@ def compare(
     )
 
 
+def read_rankings(
+    fitted: FittedModel,
+    rankings: Mapping[str, Any],
+    features: FeatureTable | None,
+    clicks: ClickCounts | None,
+    depth: int | None = None,
+) -> dict[str, Ranking]:
+    """The rankings as `compare` and `true_values` read them, for callers that need both.
+
+    Arguments are those of `compare`.
+    """
+    ids = _ids(fitted, features, clicks)
+    context = tuple(given_of(fitted)[0].column_names)
+    return {
+        name: read_ranking(source, name, context=context, ids=ids, depth=depth, features=features)
+        for name, source in rankings.items()
+    }
+
+
 def read_slots(
     fitted: FittedModel,
     rankings: Mapping[str, Any],
@@ -150,12 +169,7 @@ def read_slots(
     extrapolate: bool = False,
 ) -> tuple[list[Ranking], Slots]:
     """The rankings, and those of their slots that are compared."""
-    ids = _ids(fitted, features, clicks)
-    context = tuple(given_of(fitted)[0].column_names)
-    read = [
-        read_ranking(source, name, context=context, ids=ids, depth=depth, features=features)
-        for name, source in rankings.items()
-    ]
+    read = [*read_rankings(fitted, rankings, features, clicks, depth).values()]
     return read, slots_of(fitted, read, traffic, uniform=uniform, extrapolate=extrapolate)
 
 

@@ -269,13 +269,15 @@ def read_ranking(
             `query_id`, `doc_id`, `position` (or, without it, `score`: the highest comes first),
             the context columns, and `page_id` where a query has several lists; a tuple of such a
             table and the name of its column of scores; a TREC run file; or a function that returns
-            one score for each row of a DataFrame of features.
+            one score for each row of a DataFrame of features. A Ranking is returned unchanged.
         name: of the ranker, for messages and results.
         context: the model's context columns, `position` among them.
         ids: `auto` keeps ids as they are (text files: integers where all are); or force a type.
         depth: the last position kept; default all.
         features: what a function scores; other sources need none.
     """
+    if isinstance(source, Ranking):
+        return source
     if "position" not in context:
         raise InputError(
             f"context {', '.join(context)}: rankings can only be compared by a model whose "

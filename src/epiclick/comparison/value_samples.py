@@ -83,7 +83,8 @@ def sample_values(
                 own = np.flatnonzero((was_seen[part.items] == kind) & (one == alone))
                 if not len(own):
                     continue
-                more = (c[:, :, own] * variance[:, None, own]) @ c[:, :, own].swapaxes(1, 2)
+                picked = c[:, :, own]
+                more = (picked * variance[:, None, own]) @ picked.swapaxes(1, 2)
                 by_kind[kind] += more.mean(axis=0)
                 if not alone:
                     spread += more

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from scipy.stats import norm
+from scipy import special
 
 from epiclick.diagnostics.checks import BAD_TAIL, FEW_QUERIES, is_poor_fit
 from epiclick.evaluation.backtest import Grade
@@ -339,7 +339,7 @@ def pages_needed(difference: float, spread: Spread, sure: float) -> float | None
     The variance from items that were never shown stays; the rest falls as the log grows. None where
     no number of pages is enough.
     """
-    allowed = (difference / norm.ppf(sure)) ** 2 - spread.unseen
+    allowed = (difference / special.ndtri(sure)) ** 2 - spread.unseen
     if allowed <= 0:
         return None
     return max((spread.total - spread.unseen) / allowed - 1, 0.0)

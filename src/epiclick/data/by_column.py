@@ -18,7 +18,6 @@ from epiclick.data.pages import kept_rows
 from epiclick.data.readers import count_log, counts_files, open_log
 from epiclick.data.schema import ALIASES, LogOptions, unknown_column
 from epiclick.data.sources import open_source
-from epiclick.data.where import select_where
 from epiclick.errors import InputError, InputWarning, Problem, did_you_mean
 
 RESERVED = set(ALIASES) - {"part", "user_id"}
@@ -184,6 +183,8 @@ def _conditions(source: Any, options: LogOptions, column: str) -> tuple[str, str
             code="unknown-column",
         )
     if options.where is not None:
+        from epiclick.data.where import select_where  # whose parser is slow to import
+
         table = select_where(opened, options.where)
     value = table[column].cast("string").lower().name("value")
     with stoppable(opened.table), engine_errors(opened.name):

@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
-from typing import Self
-
-import ibis
-import ibis.expr.types as ir
+from typing import TYPE_CHECKING, Self
 
 from epiclick.click_models.registry import click_model
 from epiclick.data.schema import LogColumns, LogOptions
 from epiclick.errors import Problem
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class RowRule:
     """
 
     what: str
-    broken: Callable[[ir.Table], ir.BooleanValue]
+    broken: "Callable[[ir.Table], ir.BooleanValue]"
     value: str
     remedy: str = ""
     code: str = field(kw_only=True)
@@ -44,7 +44,7 @@ class RowRule:
         )
 
 
-def canonical_log(table: ir.Table, columns: LogColumns, options: LogOptions) -> ir.Table:
+def canonical_log(table: "ir.Table", columns: LogColumns, options: LogOptions) -> "ir.Table":
     """The log under its canonical column names, values unchanged."""
     chosen = {name: table[own] for name, own in columns.found.items()}
     chosen |= {name: table[own] for name, own in columns.contexts.items()}
@@ -55,7 +55,7 @@ def canonical_log(table: ir.Table, columns: LogColumns, options: LogOptions) -> 
     return table.select(**chosen)
 
 
-def page_fold(page_id: ir.Value, folds: int) -> ir.IntegerValue:
+def page_fold(page_id: "ir.Value", folds: int) -> "ir.IntegerValue":
     """The fold of a page, from the engine's own hash of its id as text.
 
     Engines hash differently, so folds depend on the engine; total counts do not.
@@ -65,8 +65,8 @@ def page_fold(page_id: ir.Value, folds: int) -> ir.IntegerValue:
 
 
 def count_expression(
-    log: ir.Table, columns: LogColumns, options: LogOptions, rules: Sequence[RowRule]
-) -> ir.Table:
+    log: "ir.Table", columns: LogColumns, options: LogOptions, rules: Sequence[RowRule]
+) -> "ir.Table":
     """Displays and clicks per (query, doc, context[, part]), in the order of these keys.
 
     `rows` is the number of rows in a group, `bad` whether one of them breaks a rule, `capped` how
@@ -84,6 +84,8 @@ def count_expression(
             "rows": log.count(),
         }
         if options.clip_clicks:
+            import ibis  # slow to import
+
             counted["clicks"] = ibis.least(shown, clicked).sum().cast("int64")
             counted["capped"] = log.count(where=clicked > shown)
     # keys are checked and converted once per group, not once per row
@@ -97,7 +99,7 @@ def count_expression(
     return grouped.order_by(keys)
 
 
-def row_rules(log: ir.Table, columns: LogColumns, options: LogOptions) -> list[RowRule]:
+def row_rules(log: "ir.Table", columns: LogColumns, options: LogOptions) -> list[RowRule]:
     """The rules for this log, given its columns and their types."""
     keys = ["query_id", "doc_id", *(c for c in columns.given if c != "position")]
     if "part" in log.columns and options.page_parts is None:
@@ -150,12 +152,12 @@ def row_rules(log: ir.Table, columns: LogColumns, options: LogOptions) -> list[R
     return rules
 
 
-def bad_rows(log: ir.Table, rules: Sequence[RowRule]) -> ir.BooleanValue:
+def bad_rows(log: "ir.Table", rules: Sequence[RowRule]) -> "ir.BooleanValue":
     """True where a row breaks any rule, false elsewhere."""
     return reduce(or_, (rule.broken(log) for rule in rules)).fill_null(False)
 
 
-def diagnose(log: ir.Table, rules: Sequence[RowRule], shown: Sequence[str]) -> list[Problem]:
+def diagnose(log: "ir.Table", rules: Sequence[RowRule], shown: Sequence[str]) -> list[Problem]:
     """Count the rows that break each rule, and show the first of each; a second pass."""
     broken = {f"rule_{i}": rule.broken(log).fill_null(False) for i, rule in enumerate(rules)}
     counts = log.aggregate(**{name: log.count(where=b) for name, b in broken.items()})
@@ -172,7 +174,7 @@ def diagnose(log: ir.Table, rules: Sequence[RowRule], shown: Sequence[str]) -> l
     return problems
 
 
-def number(value: ir.Value) -> ir.NumericValue:
+def number(value: "ir.Value") -> "ir.NumericValue":
     """A column as numbers: text is parsed (NULL where invalid), true and false are 1 and 0."""
     if value.type().is_boolean():
         return value.cast("int8")
@@ -182,18 +184,18 @@ def number(value: ir.Value) -> ir.NumericValue:
     return value
 
 
-def _whole(value: ir.Value) -> ir.IntegerValue:
+def _whole(value: "ir.Value") -> "ir.IntegerValue":
     """A column as integers; only for rows that follow the rules."""
     as_number = number(value)
     return as_number if as_number.type().is_integer() else as_number.try_cast("int64")
 
 
-def _is_whole(value: ir.NumericValue) -> ir.BooleanValue:
+def _is_whole(value: "ir.NumericValue") -> "ir.BooleanValue":
     """Whether a number is a 64-bit integer; false for NULL."""
     return (value.try_cast("int64") == value).fill_null(False)
 
 
-def _number_rules(log: ir.Table, name: str) -> list[RowRule]:
+def _number_rules(log: "ir.Table", name: str) -> list[RowRule]:
     """The rules for a column of whole numbers that its type does not already guarantee."""
     rules = [RowRule.present(name)]
     kind = log[name].type()
@@ -225,7 +227,7 @@ def _place(row: dict[str, object], places: Sequence[str], value: str) -> str:
     return f"({', '.join(named)}): {value} {row[value]}"
 
 
-def with_history(table: ir.Table, columns: LogColumns, options: LogOptions) -> ir.Table:
+def with_history(table: "ir.Table", columns: LogColumns, options: LogOptions) -> "ir.Table":
     """The rows of a log with the history columns of the click model, if it has any.
 
     History does not depend on which rows are counted later, so it must be computed over all rows,
@@ -238,6 +240,8 @@ def with_history(table: ir.Table, columns: LogColumns, options: LogOptions) -> i
     """
     if not columns.history:
         return table
+    import ibis  # slow to import
+
     place, first = number(table[columns.found["position"]]), options.position_base
     whole = place.try_cast("int64")
     is_place = (whole == place) & (whole >= first)

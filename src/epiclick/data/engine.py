@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import duckdb
-import ibis
-import ibis.expr.types as ir
 import pyarrow as pa
-import sqlglot
 
 from epiclick.errors import InputError, Problem
+
+if TYPE_CHECKING:
+    import duckdb
+    import ibis.expr.types as ir
 
 MEMORY_LIMIT = "3GB"
 """Beyond this DuckDB spills to disk, so that reading a log takes less than about 4 GB."""
@@ -29,16 +29,6 @@ CANONICAL_INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"
 
 CANONICAL_DECIMAL = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?$"
 
-
-ENGINE_ERRORS = (
-    duckdb.Error,
-    pa.ArrowException,
-    ibis.IbisError,
-    sqlglot.errors.SqlglotError,
-    OSError,
-    UnicodeError,
-)
-"""What engines raise for input that they cannot read."""
 
 CLEARER_MESSAGES = {
     "CSV Parser state machine reached an invalid state": (
@@ -62,7 +52,7 @@ class Source:
         notes: further remarks for the user.
     """
 
-    table: ir.Table
+    table: "ir.Table"
     name: str
     text: bool = False
     mixed: tuple[str, ...] = ()
@@ -77,23 +67,42 @@ def connect(files: Sequence[Path] = ()) -> Any:
     Whatever a query asks for, it reads only the given files and registered tables: no other file,
     no extension, no network. Its settings are locked.
     """
+    import ibis  # slow to import
+
+    connection = ibis.duckdb.connect(**_settings())
+    _restrict(connection.con, files)
+    return connection
+
+
+def connect_without_ibis() -> "duckdb.DuckDBPyConnection":
+    """The same for SQL over registered tables: Ibis takes longer to import than most queries."""
+    import duckdb
+
+    connection = duckdb.connect(config={**_settings(), "python_enable_replacements": False})
+    _restrict(connection, ())
+    return connection
+
+
+def _settings() -> dict[str, Any]:
     # connections that share a folder would remove each other's files
     spill = Path(tempfile.gettempdir()) / f"epiclick-{os.getpid()}-{uuid.uuid4().hex[:8]}"
-    limit = os.environ.get("EPICLICK_MEMORY_LIMIT", MEMORY_LIMIT)
-    connection = ibis.duckdb.connect(
-        memory_limit=limit,
-        temp_directory=str(spill),
-        autoinstall_known_extensions=False,
-        autoload_known_extensions=False,
-    )
+    return {
+        "memory_limit": os.environ.get("EPICLICK_MEMORY_LIMIT", MEMORY_LIMIT),
+        "temp_directory": str(spill),
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+    }
+
+
+def _restrict(connection: "duckdb.DuckDBPyConnection", files: Sequence[Path]) -> None:
+    """Allow these files only, and lock the settings."""
     allowed = ", ".join(map(quote_text, {name for file in files for name in names_of(file)}))
-    connection.con.execute(
+    connection.execute(
         # in notebooks and `python -c` DuckDB draws a progress bar on standard output
         "SET enable_progress_bar = false; "
         f"SET allowed_paths = [{allowed}]; SET enable_external_access = false; "
         "SET lock_configuration = true"
     )
-    return connection
 
 
 def names_of(file: Path) -> tuple[str, str]:
@@ -104,6 +113,10 @@ def names_of(file: Path) -> tuple[str, str]:
 @contextmanager
 def engine_errors(name: str) -> Iterator[None]:
     """Turn errors of the engine into an InputError that names the input."""
+    import duckdb  # all of these are slow to import
+    import ibis
+    import sqlglot
+
     try:
         yield
     except duckdb.OutOfMemoryException as error:
@@ -123,7 +136,14 @@ def engine_errors(name: str) -> Iterator[None]:
         raise InputError(
             f"{name} cannot be read: it is nested too deeply.", code="nested-too-deeply"
         ) from error
-    except ENGINE_ERRORS as error:
+    except (
+        duckdb.Error,
+        pa.ArrowException,
+        ibis.IbisError,
+        sqlglot.errors.SqlglotError,
+        OSError,
+        UnicodeError,
+    ) as error:
         raise InputError(
             f"{name} cannot be read: {_first_line(error)}.", code="source-unreadable"
         ) from error
@@ -137,7 +157,7 @@ def _first_line(error: Exception) -> str:
 
 
 @contextmanager
-def stoppable(table: ir.Table) -> Iterator[None]:
+def stoppable(table: "ir.Table") -> Iterator[None]:
     """Let Ctrl-C stop DuckDB at once; by default its other threads first run to the end."""
     backend = table.get_backend()
     before = signal.getsignal(signal.SIGINT)

@@ -5,19 +5,21 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from epiclick.data.cache import MatrixWriter, write_entry
 from epiclick.data.counting import number
-from epiclick.data.engine import Source, connect, engine_errors, stoppable
+from epiclick.data.engine import Source, connect_without_ibis, engine_errors, stoppable
 from epiclick.data.ids import as_integers, missing_in_files, settle_types, type_problems
 from epiclick.data.schema import ALIASES, LogColumns, LogOptions
 from epiclick.errors import InputError, Problem
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
 
 IDS = ("query_id", "doc_id")
 FURTHER_KEYS = ("split", "label")
@@ -181,7 +183,7 @@ def _as_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return column
 
 
-def _float(column: ir.Value) -> ir.Value:
+def _float(column: "ir.Value") -> "ir.Value":
     """A column as float64; NULL where it is missing or not a number."""
     return number(column).cast("float64")
 
@@ -251,7 +253,7 @@ def _missing_ids(keys: pa.Table) -> Iterator[Problem]:
 def _repeated(keys: pa.Table) -> Iterator[Problem]:
     """Rows that repeat a pair."""
     rows = keys.select(list(IDS)).append_column("row", [np.arange(len(keys))])
-    with connect().con as connection:
+    with connect_without_ibis() as connection:
         connection.register("keys", rows)
         repeated = connection.sql(
             "SELECT query_id, doc_id, count(*) AS times FROM keys "

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,9 @@ from epiclick.arguments import as_numbers, check_choice, shown
 from epiclick.data.arrays import as_array
 from epiclick.data.cache import stored
 from epiclick.errors import InputError, InputWarning, Problem
+
+if TYPE_CHECKING:
+    from epiclick.data.feature_rows import FeatureRows
 
 MAX_DEVIATIONS = 10.0
 """Scaled features are clipped to this many standard deviations, so that one value outside the
@@ -218,9 +221,9 @@ class FeatureTable:
         ]
         if differing:
             raise InputError.of("features", differing)
-        from epiclick.data.engine import connect  # slow to import
+        from epiclick.data.engine import connect_without_ibis
 
-        with connect().con as connection:
+        with connect_without_ibis() as connection:
             connection.register("own", pa.table({**own, "own_row": np.arange(len(self))}))
             connection.register("given", pa.table({**given, "pair": np.arange(len(query_id))}))
             found = connection.sql(
@@ -261,11 +264,13 @@ def read_features(
     # slow to import, and not needed to use a FeatureTable
     import pandas as pd
 
-    from epiclick.data.feature_rows import FeatureRows
     from epiclick.data.files import find_files, paths_in, refuse_changed, state_of
-    from epiclick.data.sources import open_source
 
-    def find() -> FeatureRows:
+    def find() -> "FeatureRows":
+        # not needed for a file whose features are cached
+        from epiclick.data.feature_rows import FeatureRows
+        from epiclick.data.sources import open_source
+
         return FeatureRows.find(open_source(source), columns or {}, ids)
 
     if isinstance(source, pd.DataFrame | pa.Table | pa.RecordBatch):

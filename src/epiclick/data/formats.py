@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -122,6 +121,8 @@ def _open_json(files: Sequence[Path], name: str) -> Source:
     lines = f"{_listed(files)}, format = 'newline_delimited', compression = '{packing}'"
     # nested values are left as they are: inferring the types of deep ones takes a deep stack
     how = f"{lines}, sample_size = -1, maximum_depth = 2, union_by_name = true, {_hive(files, ())}"
+    import duckdb
+
     flaw = ""
     try:
         types = _described(connection, f"read_json({how})")

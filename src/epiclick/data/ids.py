@@ -1,8 +1,8 @@
 """Types of ids, contexts and parts: integers stay integers and text stays text by default."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import ibis.expr.types as ir
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -11,11 +11,14 @@ from epiclick.data.engine import CANONICAL_INTEGER, Source
 from epiclick.data.schema import LogColumns, LogOptions
 from epiclick.errors import InputError, Problem
 
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
 TIMESTAMP = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}"
 
 
 def type_problems(
-    source: Source, table: ir.Table, columns: LogColumns, options: LogOptions
+    source: Source, table: "ir.Table", columns: LogColumns, options: LogOptions
 ) -> list[Problem]:
     """Columns that only some files have, and columns of an unsuitable type."""
     problems = []

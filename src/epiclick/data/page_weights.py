@@ -7,10 +7,8 @@ click, and over those without.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import ibis
-import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 
@@ -24,6 +22,9 @@ from epiclick.data.pages import kept_rows
 from epiclick.data.readers import counts_files, open_log
 from epiclick.data.schema import LogColumns, LogOptions
 from epiclick.errors import InputError
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
 
 LENGTH = "epiclick_page_length"
 
@@ -86,19 +87,23 @@ def _weights(log: Any, options: LogOptions, counts: ClickCounts) -> PageWeights 
     )
 
 
-def count_by_length(rows: ir.Table, columns: LogColumns, options: LogOptions) -> ir.Table:
+def count_by_length(rows: "ir.Table", columns: LogColumns, options: LogOptions) -> "ir.Table":
     """The counting expression with the length of the page as one more context.
 
     The engine returns whole numbers, so that the order of its threads does not affect any sum.
     """
+    import ibis  # slow to import
+
     length = rows.count().over(ibis.window(group_by="page_id"))
     with_length = replace(columns, contexts={**columns.contexts, LENGTH: LENGTH})
     rules = row_rules(rows, columns, options)
     return count_expression(rows.mutate(**{LENGTH: length}), with_length, options, rules)
 
 
-def rows_of(rows: ir.Table, keys: pa.Table, names: Sequence[str]) -> ir.Table:
+def rows_of(rows: "ir.Table", keys: pa.Table, names: Sequence[str]) -> "ir.Table":
     """The rows whose values in the named columns are among the given ones."""
+    import ibis
+
     # compared as text, since types of the engine may change on the way through Arrow
     given = ibis.memtable(keys)
     return rows.semi_join(

@@ -2,16 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import ibis
-import ibis.expr.datatypes as dt
-import ibis.expr.types as ir
-from ibis.expr.operations import Hash
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from epiclick.data.counting import RowRule, bad_rows, number, row_rules
 from epiclick.data.counts_metadata import PageClicks
 from epiclick.data.schema import LogColumns, LogOptions
 from epiclick.errors import Problem
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
 
 PROVABLE_PAGE_LENGTH = 20
 """Longest page for the fast proof, which compares all rows at most this far apart."""
@@ -47,7 +47,7 @@ def page_rules(contexts: Sequence[str]) -> list[PageRule]:
 
 
 def count_pages(
-    log: ir.Table, contexts: Sequence[str], longest: int | None = None
+    log: "ir.Table", contexts: Sequence[str], longest: int | None = None
 ) -> tuple[int, PageClicks] | None:
     """Number of pages and their clicks; None if a page breaks the rules.
 
@@ -71,7 +71,7 @@ def count_pages(
     return pages, clicks_of_pages(log, pages)
 
 
-def diagnose_pages(log: ir.Table, contexts: Sequence[str]) -> list[Problem]:
+def diagnose_pages(log: "ir.Table", contexts: Sequence[str]) -> list[Problem]:
     """Count the pages that break each rule, and show the first of each."""
     problems = []
     for rule in page_rules(contexts):
@@ -97,7 +97,7 @@ def _formatted(value: object) -> str:
     return f"{value:.15g}" if isinstance(value, float) else str(value)
 
 
-def kept_rows(log: ir.Table, columns: LogColumns, options: LogOptions) -> ir.Table:
+def kept_rows(log: "ir.Table", columns: LogColumns, options: LogOptions) -> "ir.Table":
     """The rows of a canonical log with pages that are counted: without bad ones to be dropped."""
     if options.on_bad != "drop":
         return log
@@ -105,14 +105,14 @@ def kept_rows(log: ir.Table, columns: LogColumns, options: LogOptions) -> ir.Tab
     return without_bad_pages(log.filter(~bad), tuple(columns.given))
 
 
-def without_bad_pages(log: ir.Table, contexts: Sequence[str]) -> ir.Table:
+def without_bad_pages(log: "ir.Table", contexts: Sequence[str]) -> "ir.Table":
     """The log without the pages that break a rule."""
     for rule in page_rules(contexts):
         log = log.anti_join(_repeats(log, rule), "page_id")
     return log
 
 
-def clicks_of_pages(log: ir.Table, pages: int) -> PageClicks:
+def clicks_of_pages(log: "ir.Table", pages: int) -> PageClicks:
     """The clicks of the pages of a log, by grouping; of a sample if there are many pages."""
     log = sampled_pages(log, pages)
     page = log.group_by("page_id").aggregate(
@@ -124,22 +124,33 @@ def clicks_of_pages(log: ir.Table, pages: int) -> PageClicks:
     )
 
 
-def sampled_pages(log: ir.Table, pages: int) -> ir.Table:
+def sampled_pages(log: "ir.Table", pages: int) -> "ir.Table":
     """The rows of about SAMPLED_PAGES pages of a log, or of all if it has fewer."""
+    import ibis.expr.types as ir  # slow to import
+    from ibis.expr.operations import Hash
+
     one_in, backend = pages // SAMPLED_PAGES, log.get_backend()
     if one_in < 2 or not backend.has_operation(Hash):
         return log
     # Ibis makes DuckDB convert each hash to text and back, which takes three times as long
-    hashed = _duckdb_hash if backend.name == "duckdb" else ir.Value.hash
+    hashed = _duckdb_hash() if backend.name == "duckdb" else ir.Value.hash
     return log.filter(hashed(log.page_id) % one_in == 0)
 
 
-@ibis.udf.scalar.builtin(name="hash")
-def _duckdb_hash(value) -> dt.uint64:  # type: ignore[no-untyped-def]
-    """DuckDB's own hash of a value of any type."""
+@cache
+def _duckdb_hash() -> Any:
+    """DuckDB's own hash of a value of any type, as a function of Ibis."""
+    import ibis
+    import ibis.expr.datatypes as dt
+
+    @ibis.udf.scalar.builtin(name="hash")
+    def own_hash(value) -> dt.uint64:  # type: ignore[no-untyped-def]
+        """Compiled to a call of the engine's function."""
+
+    return own_hash
 
 
-def _repeats(log: ir.Table, rule: PageRule) -> ir.Table:
+def _repeats(log: "ir.Table", rule: PageRule) -> "ir.Table":
     """Pages and the values that repeat on them."""
     if "position" in rule.columns:
         log = log.mutate(position=number(log.position))  # "1" and "1.0" are the same position
@@ -147,7 +158,9 @@ def _repeats(log: ir.Table, rule: PageRule) -> ir.Table:
     return grouped.filter(grouped.times > 1)
 
 
-def _proven_pages(log: ir.Table, contexts: Sequence[str], longest: int | None = None) -> int | None:
+def _proven_pages(
+    log: "ir.Table", contexts: Sequence[str], longest: int | None = None
+) -> int | None:
     """Number of pages if one pass over the rows proves that all follow the rules, else None.
 
     If pages ascend (or there are as many runs of equal page_id as pages), the rows of a page are

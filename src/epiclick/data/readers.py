@@ -4,9 +4,8 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -36,8 +35,10 @@ from epiclick.data.pages import (
 from epiclick.data.robots import Suspicion, busy_users, left_out, suspicious_pages, without_robots
 from epiclick.data.schema import LogColumns, LogOptions, options_of, resolve_columns
 from epiclick.data.sources import open_source
-from epiclick.data.where import select_where
 from epiclick.errors import InputError, InputWarning, Problem
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
 
 FEW_WITHOUT_CLICK = 0.05
 MANY_SINGLE_PAGES = 0.90
@@ -141,7 +142,7 @@ def _count_rows(source: Any, options: LogOptions) -> tuple[ClickCounts, LogRepor
     return counts, LogReport(columns.aliases, dropped, capped, tuple(notes), robots)
 
 
-def open_log(source: Any, options: LogOptions) -> tuple[Source, ir.Table, LogColumns]:
+def open_log(source: Any, options: LogOptions) -> "tuple[Source, ir.Table, LogColumns]":
     """Open a log and find its columns: the source, its canonical rows, where the columns were."""
     opened = open_source(source)
     columns = resolve_columns(opened.table.columns, options, opened.name)
@@ -150,20 +151,22 @@ def open_log(source: Any, options: LogOptions) -> tuple[Source, ir.Table, LogCol
     # before any row is left out: a click on a row that is not counted is still history
     table = with_history(opened.table, columns, options)
     if options.where is not None:
+        from epiclick.data.where import select_where  # whose parser is slow to import
+
         table = select_where(opened, options.where, table)
     log = canonical_log(table, columns, options)
     return opened, without_robots(log, options), columns
 
 
 def _count(
-    opened: Source, log: ir.Table, columns: LogColumns, options: LogOptions
+    opened: Source, log: "ir.Table", columns: LogColumns, options: LogOptions
 ) -> tuple[pa.Table, tuple[int, PageClicks] | None, int]:
     """Counted rows, pages and their clicks, rows dropped; refuses or drops bad rows."""
     rules = row_rules(log, columns, options)
     given = tuple(columns.given)
     paged = "page_id" in columns.found and not columns.counted
 
-    def attempt(rows: ir.Table) -> tuple[pa.Table, tuple[int, PageClicks] | None, bool]:
+    def attempt(rows: "ir.Table") -> tuple[pa.Table, tuple[int, PageClicks] | None, bool]:
         counted = count_expression(rows, columns, options, rules).to_pyarrow()
         bad = pc.any(counted["bad"]).as_py()
         if bad or not paged or not counted.num_rows:

@@ -16,9 +16,8 @@ with c - 1 and c clicks.
 
 import math
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-import ibis
-import ibis.expr.types as ir
 import numpy as np
 
 from epiclick.data.counting import number
@@ -26,6 +25,9 @@ from epiclick.data.counts import ClickCounts
 from epiclick.data.counts_metadata import MAX_LENGTH, PageClicks
 from epiclick.data.pages import sampled_pages
 from epiclick.data.schema import LogOptions
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
 
 MIN_SHARE = 0.005
 """Smallest share of all pages for which an excess is reported."""
@@ -329,8 +331,10 @@ class BusyUsers:
         )
 
 
-def busy_users(log: ir.Table, pages: int | None) -> BusyUsers | None:
+def busy_users(log: "ir.Table", pages: int | None) -> BusyUsers | None:
     """Busy users of a canonical log, from a sample of its pages if there are many."""
+    import ibis  # slow to import
+
     whole = log
     if pages is not None:
         log = sampled_pages(log, pages)
@@ -372,7 +376,7 @@ def _rounded_up(share: float) -> float:
     return math.ceil(share * scale - 1e-9) / scale
 
 
-def without_robots(log: ir.Table, options: LogOptions) -> ir.Table:
+def without_robots(log: "ir.Table", options: LogOptions) -> "ir.Table":
     """The canonical log without what `drop_busiest` and `max_clicks_per_page` leave out."""
     if options.drop_busiest:
         log = _without_busiest(log, options.drop_busiest)
@@ -381,7 +385,7 @@ def without_robots(log: ir.Table, options: LogOptions) -> ir.Table:
     return log
 
 
-def left_out(whole: ir.Table, options: LogOptions) -> list[str]:
+def left_out(whole: "ir.Table", options: LogOptions) -> list[str]:
     """Messages on how much the options leave out of a canonical log."""
     found = []
     if options.drop_busiest:
@@ -397,8 +401,10 @@ def left_out(whole: ir.Table, options: LogOptions) -> list[str]:
     return found
 
 
-def _without_busiest(log: ir.Table, share: float) -> ir.Table:
+def _without_busiest(log: "ir.Table", share: float) -> "ir.Table":
     """Rows without a user are kept."""
+    import ibis
+
     rows = log.filter(log.user_id.notnull())
     users = rows.group_by("user_id").aggregate(displays=rows.count())
     rank = ibis.row_number().over(order_by=[ibis.desc("displays"), "user_id"])
@@ -407,12 +413,12 @@ def _without_busiest(log: ir.Table, share: float) -> ir.Table:
     return log.anti_join(users.filter(users.rank < (users.users * share - 1e-9).ceil()), "user_id")
 
 
-def _without_clicked_pages(log: ir.Table, most: int) -> ir.Table:
+def _without_clicked_pages(log: "ir.Table", most: int) -> "ir.Table":
     page = log.group_by("page_id").aggregate(clicks=number(log.click).sum())
     return log.anti_join(page.filter(page.clicks > most), "page_id")
 
 
-def _fewer(whole: ir.Table, kept: ir.Table, column: str | None) -> int:
+def _fewer(whole: "ir.Table", kept: "ir.Table", column: str | None) -> int:
     """How many rows, or distinct values of a column, were removed."""
     before, after = (
         (log.count() if column is None else log[column].nunique()).to_pyarrow().as_py()

@@ -4,10 +4,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import ibis
-import ibis.expr.types as ir
 import pandas as pd
 import pyarrow as pa
 
@@ -15,6 +13,9 @@ from epiclick.arguments import check_path
 from epiclick.data.engine import Source, connect, engine_errors
 from epiclick.data.formats import open_files, same_names
 from epiclick.errors import InputError
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
 
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 
@@ -30,6 +31,8 @@ def open_source(source: Any) -> Source:
 
 
 def _open(source: Any) -> Source:
+    import ibis.expr.types as ir  # slow to import
+
     if isinstance(source, ir.Table):
         return _open_ibis(source)
     if isinstance(source, pd.DataFrame):
@@ -47,7 +50,9 @@ def _open(source: Any) -> Source:
     )
 
 
-def _open_ibis(table: ir.Table) -> Source:
+def _open_ibis(table: "ir.Table") -> Source:
+    import ibis
+
     try:
         backend = table.get_backend()
     except ibis.IbisError as error:

@@ -7,10 +7,9 @@ is allowed, since what is not cannot be listed completely.
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
-import ibis.expr.types as ir
 import sqlglot
 from sqlglot import exp
 
@@ -22,6 +21,9 @@ from epiclick.data.engine import (
     quote_name,
 )
 from epiclick.errors import InputError, did_you_mean
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
 
 SHOWN = 300  # characters of a condition in a message
 ALLOWED = "comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, CASE, CAST, arithmetic and plain functions"
@@ -185,7 +187,7 @@ def _refused_in(tree: Any) -> Iterator[str]:
             yield f"the function {name}"
 
 
-def select_where(source: Source, condition: str, rows: ir.Table | None = None) -> ir.Table:
+def select_where(source: Source, condition: str, rows: "ir.Table | None" = None) -> "ir.Table":
     """The rows that meet an SQL condition; numbers in text columns are compared as numbers.
 
     Args:
@@ -214,7 +216,7 @@ def select_where(source: Source, condition: str, rows: ir.Table | None = None) -
         raise error.with_message(f'where "{condition}": {error}') from error
 
 
-def _typed_query(table: ir.Table, tree: Any, condition: str) -> str:
+def _typed_query(table: "ir.Table", tree: Any, condition: str) -> str:
     """A query over text columns that compares numeric ones as numbers.
 
     Values stay text in the result. A column that the condition compares with text is compared as
@@ -236,7 +238,7 @@ def _typed_query(table: ir.Table, tree: Any, condition: str) -> str:
     return f"SELECT epiclick_row.* FROM ({rows}) WHERE ({condition}\n)"
 
 
-def _number_type(column: ir.Value) -> str:
+def _number_type(column: "ir.Value") -> str:
     """The SQL type for comparing a text column: a number if all its values are numbers."""
     for kind, pattern in (("BIGINT", CANONICAL_INTEGER), ("DOUBLE", CANONICAL_DECIMAL)):
         if column.re_search(pattern).all().to_pyarrow().as_py():

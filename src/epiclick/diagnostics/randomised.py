@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from scipy import stats
+from scipy import special
 
 from epiclick.data.counts import ClickCounts
 from epiclick.errors import InputError
@@ -142,9 +142,9 @@ def compare_randomised(
     bias, _ = mean_bias(fitted)
     log_bias = _log_bias_draws(fitted)
     against = _references(fitted)
-    half = stats.norm.ppf((1 + level) / 2)
+    half = special.ndtri((1 + level) / 2)
     compared = max(int(np.sum(against != np.arange(len(against)))), 1)
-    bound = stats.norm.ppf(1 - FALSE_ALARMS / (2 * compared))
+    bound = special.ndtri(1 - FALSE_ALARMS / (2 * compared))
     rows: list[dict[str, Any]] = []
     for k, other in enumerate(against):
         own = _with_ends("model", bias[k] / bias[other], _spread(log_bias, k, other), half)

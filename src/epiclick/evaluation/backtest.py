@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
-from scipy import sparse, stats
+from scipy import sparse, special
 
 from epiclick.data.arrays import locate_rows
 from epiclick.data.by_column import ByColumn
@@ -347,7 +347,7 @@ class Backtest:
 
     def _half_at(self, level: float) -> float:
         """Half the width of the interval of a level."""
-        quantile = stats.t.ppf((1 + level) / 2, self.freedom)
+        quantile = special.stdtrit(self.freedom, (1 + level) / 2)
         return float(quantile * np.hypot(self.noise, self.spread))
 
 

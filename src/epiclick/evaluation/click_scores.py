@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import xlog1py, xlogy
+import scipy
 
 from epiclick.data.arrays import locate_rows
 from epiclick.data.counts import ClickCounts
@@ -92,13 +92,17 @@ def score_clicks(
     """
     p = _checked(counts, probability)
     clicks, unclicked = counts.clicks, counts.displays - counts.clicks
-    log_probability = xlogy(clicks, p) + xlog1py(unclicked, -p)  # (entries,)
+    log_probability = scipy.special.xlogy(clicks, p) + scipy.special.xlog1py(
+        unclicked, -p
+    )  # (entries,)
     total = float(log_probability.sum())
     by_context = _by_context(counts, p, log_probability)
     page = None
     if page_weights is not None:
         assert len(page_weights.clicked) == len(p), "page weights of other counts"
-        weighted = xlogy(page_weights.clicked, p) + xlog1py(page_weights.unclicked, -p)
+        weighted = scipy.special.xlogy(page_weights.clicked, p) + scipy.special.xlog1py(
+            page_weights.unclicked, -p
+        )
         page = float(weighted.sum()) / page_weights.pages
     return ClickScores(
         display_log_likelihood=total / counts.total_displays,

@@ -36,8 +36,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.stats import binom
-from scipy.stats import t as student
+from scipy import special
 
 CONFIDENCE = 0.99
 """Of the interval of a share."""
@@ -88,7 +87,7 @@ def clustered_share(hit: np.ndarray, world: np.ndarray, confidence: float = CONF
         size = float(worlds)
     else:
         size = min(spread / error**2, float(values)) if error > 0 else float(values)
-    low, high = _wilson(actual, size, float(student.ppf((1 + confidence) / 2, worlds - 1)))
+    low, high = _wilson(actual, size, float(special.stdtrit(worlds - 1, (1 + confidence) / 2)))
     return Share(actual, error, low, high, worlds, values)
 
 
@@ -255,6 +254,8 @@ def _ecdf(counts: np.ndarray, ranks: int) -> np.ndarray:
 @lru_cache(maxsize=64)
 def _two_sided(ranks: int, draws: int) -> np.ndarray:
     """(draws, ranks + 1) two-sided tail probability of each number of ranks below 1, 2, ... L."""
+    from scipy.stats import binom  # slow to import, and needed for ranks over many worlds only
+
     shares, number = _shares(draws)[:, None], np.arange(ranks + 1)
     return 2 * np.minimum(binom.cdf(number, ranks, shares), binom.sf(number - 1, ranks, shares))
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from statistics import NormalDist
 from typing import TypeAlias, get_args
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from scipy import special, stats
+import scipy
 
 from epiclick.arguments import BiasKind, check_choice, is_number, shown
 from epiclick.beta import Beta
@@ -92,7 +93,7 @@ def _draws(fitted: FittedModel, kind: BiasKind | None) -> np.ndarray:
         return INTERVALS[kind](fitted, 0.5)[0][None]
     samples = posterior_samples(fitted) if INTERVALS[kind] is _bayes else None
     if samples is not None:
-        return special.expit(samples)
+        return scipy.special.expit(samples)
     centre, spread, freedom = _logits(fitted, kind)
     free = np.flatnonzero(np.isfinite(centre))
     away = rng.multivariate_normal(
@@ -102,7 +103,7 @@ def _draws(fitted: FittedModel, kind: BiasKind | None) -> np.ndarray:
         away *= np.sqrt(freedom / rng.chisquare(freedom, (AVERAGE_DRAWS, 1)))
     logits = np.full((AVERAGE_DRAWS, len(centre)), np.inf)
     logits[:, free] = centre[free] + away
-    return special.expit(logits)
+    return scipy.special.expit(logits)
 
 
 def _no_intervals(fitted: FittedModel, level: float) -> Intervals:
@@ -129,11 +130,11 @@ def _bayes(fitted: FittedModel, level: float) -> Intervals:
     drawn = posterior_samples(fitted)
     if drawn is None:
         return _gaussian(fitted, level, "bayes")
-    theta = special.expit(drawn)
+    theta = scipy.special.expit(drawn)
     low, high = np.quantile(theta, _tails(level), axis=0)
     relative = (low, high)
     if fitted.anchor is None:
-        relative = _ratios(fitted, special.log_expit(drawn), level)
+        relative = _ratios(fitted, scipy.special.log_expit(drawn), level)
     return theta.mean(axis=0), low, high, *relative
 
 
@@ -144,7 +145,7 @@ def _gaussian(fitted: FittedModel, level: float, covariance: str) -> Intervals:
     if fitted.anchor is None:
         rng = np.random.default_rng(0)
         drawn = rng.multivariate_normal(centre, spread, RATIO_DRAWS, method="eigh")
-        relative = _ratios(fitted, special.log_expit(drawn), level)
+        relative = _ratios(fitted, scipy.special.log_expit(drawn), level)
     return mean, low, high, *relative
 
 
@@ -222,9 +223,24 @@ def _of_logits(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean and quantiles, (contexts,), of probabilities with Gaussian or Student's t logits."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
-    mean = special.expit(centre[:, None] + sd[:, None] * nodes) @ (weights / weights.sum())
-    low, high = special.expit(centre + sd * stats.t.ppf(ends, freedom)[:, None])
+    mean = _expit(centre[:, None] + sd[:, None] * nodes) @ (weights / weights.sum())
+    low, high = _expit(centre + sd * _quantiles(ends, freedom)[:, None])
     return np.where(np.isinf(centre), 1.0, mean), low, high
+
+
+def _expit(logit: np.ndarray) -> np.ndarray:
+    """The probability; without scipy, whose import takes longer than all of `position_bias`."""
+    with np.errstate(over="ignore"):
+        return 1 / (1 + np.exp(-logit))
+
+
+def _quantiles(ends: np.ndarray, freedom: float) -> np.ndarray:
+    """Quantiles of Student's t, which is a Gaussian if degrees of freedom are infinite."""
+    if np.isfinite(freedom):
+        return scipy.special.stdtrit(freedom, ends)
+    low, _ = ends  # the upper one may round to 1
+    half = -NormalDist().inv_cdf(low)
+    return np.array([-half, half])
 
 
 def _unless_at_bound(fitted: FittedModel, ends: np.ndarray) -> np.ndarray:
@@ -281,7 +297,7 @@ def item_frame(items: Items, *, above: float | None = None) -> pd.DataFrame:
     """The same columns for the items of the training log, given their clicks there."""
     check_above(above)
     betas = Beta(items.alpha, items.beta)
-    share = None if above is None else special.betaincc(items.alpha, items.beta, above)
+    share = None if above is None else scipy.special.betaincc(items.alpha, items.beta, above)
     columns = beta_columns(betas, betas.mean, items.low, items.high, share)
     return frame_of(items.query_id, items.doc_id, columns)
 

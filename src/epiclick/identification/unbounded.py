@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy import special
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
@@ -58,7 +58,7 @@ class LogRatio(NamedTuple):
 
     def lower(self, tail: float) -> float:
         """Lower confidence bound of probability 1 - tail; NaN where the error is unknown."""
-        return float(self.value - self.error * stats.t.isf(tail, self.freedom))
+        return float(self.value + self.error * special.stdtrit(self.freedom, tail))
 
 
 @dataclass(frozen=True, eq=False)

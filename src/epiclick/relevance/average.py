@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy import special
+import scipy
 
 from epiclick.beta import Beta
 
@@ -49,7 +49,7 @@ def logit_quantile(
             the error is about its square.
     """
     low, high, pair = low.copy(), high.copy(), np.arange(len(start))
-    u, wanted = np.clip(np.nan_to_num(start), low, high), special.logit(probability)
+    u, wanted = np.clip(np.nan_to_num(start), low, high), scipy.special.logit(probability)
     for _ in range(MOST_STEPS):
         if not len(pair):
             break
@@ -59,7 +59,7 @@ def logit_quantile(
         low[pair] = np.where(below, here, low[pair])
         high[pair] = np.where(below, high[pair], here)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # to nowhere: replaced
-            gap = special.logit(cdf) - wanted[pair]
+            gap = scipy.special.logit(cdf) - wanted[pair]
             there = here - gap * cdf * (1 - cdf) / density
         inside = (there >= low[pair]) & (there <= high[pair])
         there = np.where(inside, there, (low[pair] + high[pair]) / 2)
@@ -72,7 +72,7 @@ def logit_quantile(
 def as_logit(zeta: np.ndarray) -> np.ndarray:
     """logit(zeta), clipped to where float64 distinguishes zeta from 0 and 1."""
     with np.errstate(divide="ignore"):
-        return np.clip(special.logit(zeta), LOWEST, HIGHEST)
+        return np.clip(scipy.special.logit(zeta), LOWEST, HIGHEST)
 
 
 LEAST_MEAN = 1e-290  # a mean nearer to 0 leaves no room for a small alpha
@@ -112,7 +112,7 @@ class BetaAverage:
 
     def cdf(self, zeta: np.ndarray | float) -> np.ndarray:
         """P(relevance <= zeta), (pairs,); zeta is a number or (pairs,)."""
-        return special.betainc(self.alpha, self.beta, zeta).mean(axis=0)
+        return scipy.special.betainc(self.alpha, self.beta, zeta).mean(axis=0)
 
     def quantile(self, probability: np.ndarray | float) -> np.ndarray:
         """The quantile of each pair, (pairs,); probability is a number or (pairs,)."""
@@ -133,7 +133,7 @@ class BetaAverage:
                 np.full(size, HIGHEST),
                 SETTLED,
             )
-        return special.expit(logit)
+        return scipy.special.expit(logit)
 
     def _from(self, first: int) -> At:
         """`_at` for pairs numbered from `first`."""
@@ -143,15 +143,19 @@ class BetaAverage:
         """Distribution function of some pairs at a logit each, and density of the logit there."""
         a, b = self.alpha[:, pair], self.beta[:, pair]
         left = u < 0  # the smaller of zeta and 1 - zeta carries all digits
-        near = special.betainc(
-            np.where(left, a, b), np.where(left, b, a), special.expit(-abs(u))
+        near = scipy.special.betainc(
+            np.where(left, a, b), np.where(left, b, a), scipy.special.expit(-abs(u))
         ).mean(axis=0)
-        log_density = a * special.log_expit(u) + b * special.log_expit(-u) - self._log_beta[:, pair]
+        log_density = (
+            a * scipy.special.log_expit(u)
+            + b * scipy.special.log_expit(-u)
+            - self._log_beta[:, pair]
+        )
         return np.where(left, near, 1 - near), np.exp(log_density).mean(axis=0)
 
     @cached_property
     def _log_beta(self) -> np.ndarray:
-        return special.betaln(self.alpha, self.beta)
+        return scipy.special.betaln(self.alpha, self.beta)
 
 
 def beta_columns(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from scipy import stats
+from scipy import special
 
 from epiclick.data.counts import ClickCounts
 from epiclick.fitted.state import given_of
@@ -220,7 +220,7 @@ def click_rates(
         squared = np.bincount(own, residual**2, groups) * queries / (queries - 1) / shown**2
         effective = np.where(squared > 0, rate * (1 - rate) / squared, queries)
     effective = np.fmin(np.fmax(effective, 1.0), shown)
-    t = stats.t.ppf((1 + level) / 2, np.maximum(queries - 1, 1))
+    t = special.stdtrit(np.maximum(queries - 1, 1), (1 + level) / 2)
     scale = 1 + t**2 / effective
     centre = (rate + t**2 / (2 * effective)) / scale
     half = t * np.sqrt(rate * (1 - rate) / effective + t**2 / (4 * effective**2)) / scale
