@@ -249,6 +249,8 @@ def entropy_slope(alpha: np.ndarray, beta: np.ndarray) -> tuple[np.ndarray, np.n
               - (\alpha - 1) \psi'(\alpha), \quad \nu = \alpha + \beta
     """
     total = alpha + beta
-    both = (total - 2) * special.polygamma(1, total)
-    by_alpha, by_beta = (both - (each - 1) * special.polygamma(1, each) for each in (alpha, beta))
+    both = (total - 2) * scipy.special.polygamma(1, total)
+    by_alpha, by_beta = (
+        both - (each - 1) * scipy.special.polygamma(1, each) for each in (alpha, beta)
+    )
     return by_alpha, by_beta

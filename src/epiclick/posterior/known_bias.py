@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-from scipy import special, stats
+from scipy import special
 
 from epiclick.arguments import is_number, shown
 from epiclick.click_models.priors import FIXED_SD
@@ -65,7 +65,7 @@ def fixed_contexts(known: KnownBias) -> tuple[int, ...]:
 
 def describe_known(known: KnownBias, contexts: pa.Table, level: float) -> list[dict[str, Any]]:
     """A record per context whose bias was given: how, mean, and the interval of a prior."""
-    rows, half = contexts.to_pylist(), float(stats.norm.ppf((1 + level) / 2))
+    rows, half = contexts.to_pylist(), float(special.ndtri((1 + level) / 2))
     fixed = fixed_contexts(known)
     found = []
     for k in np.flatnonzero(np.isfinite(known.mean)).tolist():
@@ -267,7 +267,7 @@ def _logits(given: dict[str, np.ndarray], contexts: pa.Table, name: str) -> Know
             code="bias-above-one",
         )
     mean, low = np.minimum(mean, LARGEST), np.minimum(low, LARGEST)
-    half = stats.norm.ppf((1 + np.where(np.isnan(level), 0.5, level)) / 2)
+    half = special.ndtri((1 + np.where(np.isnan(level), 0.5, level)) / 2)
     # an upper end of 1 or more says only that the bias is at most 1
     inside = high < 1
     top = special.logit(np.where(inside, high, mean))

@@ -15,16 +15,21 @@ queries in a supervised manner, with rankings sampled from it. It leaves open, a
 """
 
 from dataclasses import dataclass
-from functools import partial
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-import optax
 
 from epiclick.data.features import FeatureScaler, FeatureTable
-from epiclick.processes import refuse_after_fork
-from epiclick.relevance.network import Layers, apply_mlp, init_mlp
+from epiclick.processes import one_blas_thread
+from epiclick.relevance.adam import adam_step
+from epiclick.relevance.network import (
+    Layers,
+    activations,
+    apply_mlp,
+    backward,
+    init_mlp,
+    last_layer,
+)
+from epiclick.simulate import threefry
 from epiclick.simulate.world_items import QueryGroups
 
 HIDDEN = (64, 64)
@@ -103,9 +108,9 @@ def _largest(keys: np.ndarray, count: int) -> np.ndarray:
 
 
 def pl_rank_gradient(
-    scores: jax.Array, relevance: jax.Array, rankings: jax.Array, position_weights: jax.Array
-) -> jax.Array:
-    r"""PL-Rank estimate of the gradient of expected reward in a query's scores.
+    scores: np.ndarray, relevance: np.ndarray, rankings: np.ndarray, position_weights: np.ndarray
+) -> np.ndarray:
+    r"""PL-Rank estimate of the gradient of expected reward in queries' scores.
 
     .. math::
         \frac{\partial}{\partial s_d} E\Big[\sum_k w_k \rho_{y_k}\Big] = E\Big[
@@ -117,66 +122,70 @@ def pl_rank_gradient(
     d at k replaced by its expectation given the items above. An item not shown has infinite rank.
 
     Args:
-        scores: (docs,) logits s; -inf where there is no document.
-        relevance: (docs,) gains rho.
-        rankings: (samples, K) documents y by position, drawn from the scores; -1 below the last.
+        scores: (queries, docs) logits s; -inf where there is no document.
+        relevance: (queries, docs) gains rho.
+        rankings: (queries, samples, K) documents y by position, drawn from the scores; -1 below the
+            last.
         position_weights: (K,) weights w.
 
     Returns:
-        (docs,) mean of the estimate over the sampled rankings.
+        (queries, docs) mean of the estimate over the sampled rankings.
     """
-    placed = rankings[:, :, None] == jnp.arange(len(scores))  # (samples, K, docs)
-    shown = rankings >= 0  # (samples, K)
-    left = (jnp.cumsum(placed, axis=1) - placed == 0) & shown[:, :, None]
-    logits = jnp.where(left, scores, -jnp.inf)
-    largest = logits.max(axis=-1, keepdims=True)
-    odds = jnp.exp(logits - jnp.where(jnp.isfinite(largest), largest, 0))
-    # Where any document is left the largest odds are 1; otherwise all are 0 and must not be NaN.
-    probability = odds / jnp.maximum(odds.sum(axis=-1, keepdims=True), 1)
-
-    reward = position_weights * jnp.where(shown, relevance[rankings], 0)  # (samples, K)
-    reward_from = jnp.cumsum(reward[:, ::-1], axis=1)[:, ::-1]  # sum over x >= k
+    queries, samples, positions = rankings.shape
+    shown = rankings >= 0  # (queries, samples, K)
+    index = np.where(shown, rankings, 0)
+    query, sample = np.arange(queries)[:, None], np.arange(samples)
+    reward = position_weights * np.where(shown, relevance[query[..., None], index], 0)
+    reward_from = np.cumsum(reward[..., ::-1], axis=-1)[..., ::-1]  # sum over x >= k
     reward_after = reward_from - reward
-    advantage = position_weights[:, None] * relevance - reward_from[:, :, None]
-    gradient = placed * reward_after[:, :, None] + probability * advantage
-    return gradient.sum(axis=1).mean(axis=0)
+
+    gradient = np.zeros((queries, samples, scores.shape[-1]), scores.dtype)
+    left = np.broadcast_to(scores[:, None], gradient.shape).copy()  # -inf once placed
+    for k in range(positions):
+        largest = left.max(axis=-1, keepdims=True)
+        odds = np.exp(left - np.where(np.isfinite(largest), largest, 0))
+        # where any document is left the largest odds are 1; otherwise all are 0 and must not be NaN
+        probability = odds / np.maximum(odds.sum(axis=-1, keepdims=True), 1)
+        advantage = position_weights[k] * relevance[:, None] - reward_from[..., k, None]
+        gradient += np.where(shown[..., k, None], probability * advantage, 0)
+        place = (query, sample, index[..., k])
+        gradient[place] += np.where(shown[..., k], reward_after[..., k], 0)
+        left[place] = np.where(shown[..., k], -np.inf, left[place])
+    return gradient.mean(axis=1)
 
 
-@partial(jax.jit, static_argnames="positions")
+@one_blas_thread()
 def _train(
-    layers: Layers[jax.Array],
-    x: jax.Array,
-    relevance: jax.Array,
-    real: jax.Array,
-    key: jax.Array,
+    layers: Layers[np.ndarray],
+    x: np.ndarray,
+    relevance: np.ndarray,
+    real: np.ndarray,
+    seed: int,
     positions: int,
-) -> Layers[jax.Array]:
-    """All training steps in one program; x (queries, docs, features), real (queries, docs)."""
-    weights = 1 / jnp.log2(1 + jnp.arange(1, positions + 1))
-    optimizer = optax.adam(LEARNING_RATE)
-
-    def sampled_gradient(key: jax.Array, scores: jax.Array, relevance: jax.Array) -> jax.Array:
-        noisy = scores + jax.random.gumbel(key, (SAMPLES, len(scores)))
-        values, rankings = jax.lax.top_k(noisy, positions)
-        rankings = jnp.where(jnp.isfinite(values), rankings, -1)
-        return pl_rank_gradient(scores, relevance, rankings, weights)
-
-    def step(
-        state: tuple[Layers[jax.Array], optax.OptState], key: jax.Array
-    ) -> tuple[tuple[Layers[jax.Array], optax.OptState], None]:
-        layers, memory = state
-        scores, pull_back = jax.vjp(lambda layers: apply_mlp(layers, x)[..., 0], layers)
-        gradient = jax.vmap(sampled_gradient)(
-            jax.random.split(key, len(x)), jnp.where(real, scores, -jnp.inf), relevance
-        )
-        (descent,) = pull_back(-gradient / len(x))
-        updates, memory = optimizer.update(descent, memory)
-        return (optax.apply_updates(layers, updates), memory), None
-
-    (layers, _), _ = jax.lax.scan(
-        step, (layers, optimizer.init(layers)), jax.random.split(key, STEPS)
-    )
-    return layers
+) -> Layers[np.ndarray]:
+    """All training steps; x (queries, docs, features), real (queries, docs), all float32."""
+    queries, docs = real.shape
+    weights = (1 / np.log2(1 + np.arange(1, positions + 1))).astype(np.float32)
+    arrays = [part for layer in layers for part in layer]
+    means, squares = ([np.zeros_like(part) for part in arrays] for _ in range(2))
+    rows = x.reshape(queries * docs, -1)
+    first, second = threefry.split((0, seed), STEPS)
+    for step in range(STEPS):
+        layers = tuple(zip(arrays[::2], arrays[1::2], strict=True))
+        units = activations(layers[:-1], rows)
+        outputs = last_layer(layers, units).reshape(queries, docs)
+        scores = np.where(real, outputs, np.float32(-np.inf))
+        keys = threefry.split((first[step], second[step]), queries)
+        noise = threefry.gumbel(keys, SAMPLES * docs).reshape(queries, SAMPLES, docs)
+        noisy = scores[:, None] + noise
+        rankings = _largest(noisy.reshape(-1, docs), positions).reshape(queries, SAMPLES, -1)
+        drawn = np.isfinite(np.take_along_axis(noisy, rankings, axis=-1))
+        gradient = pl_rank_gradient(scores, relevance, np.where(drawn, rankings, -1), weights)
+        descent = backward(layers, units, (-gradient / queries).reshape(-1, 1))
+        for i, slope in enumerate(part for layer in descent for part in layer):
+            change, means[i], squares[i] = adam_step(slope, means[i], squares[i], step + 1)
+            arrays[i] = arrays[i] - np.float32(LEARNING_RATE) * change
+    return tuple(zip(arrays[::2], arrays[1::2], strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,17 +224,16 @@ def train_policy(
         positions: depth of the DCG.
         rng: source of the queries, the initial weights and the sampled rankings.
     """
-    refuse_after_fork()
     count = min(TRAINING_QUERIES, len(training_queries))
     rows, real = queries.padded(rng.choice(training_queries, size=count, replace=False))
     scaler = FeatureScaler.fit(features.matrix[:: max(1, len(features) // SCALER_ROWS)])
     x = scaler.transform(features.rows(rows.ravel())).reshape(*rows.shape, -1)
     layers = _train(
-        jax.tree.map(jnp.asarray, init_mlp(rng, (x.shape[-1], *HIDDEN, 1))),
-        jnp.asarray(x),
-        jnp.asarray(relevance[rows], dtype=jnp.float32),
-        jnp.asarray(real),
-        jax.random.key(int(rng.integers(2**32))),
+        init_mlp(rng, (x.shape[-1], *HIDDEN, 1)),
+        x,
+        relevance[rows].astype(np.float32),
+        real,
+        int(rng.integers(2**32)),
         positions=min(positions, rows.shape[1]),
     )
-    return LoggingPolicy(scaler, jax.tree.map(np.asarray, layers))
+    return LoggingPolicy(scaler, layers)
