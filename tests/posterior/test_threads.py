@@ -2,8 +2,6 @@
 
 import threading
 
-import jax
-import jax.numpy as jnp
 import pytest
 
 from epiclick.posterior.density import on_all_cores
@@ -13,13 +11,6 @@ from epiclick.posterior.density import on_all_cores
 def test_results_come_in_the_order_of_the_pieces(cores: int) -> None:
     assert list(on_all_cores(lambda i: i * i, range(20), cores)) == [i * i for i in range(20)]
     assert list(on_all_cores(lambda i: i, [], cores)) == []
-
-
-@pytest.mark.parametrize("cores", [1, 3])
-def test_programs_run_in_double_precision(cores: int) -> None:
-    found = list(on_all_cores(lambda i: jnp.asarray(i + 0.1).dtype, range(4), cores))
-    assert {str(kind) for kind in found} == {"float64"}
-    assert jax.numpy.asarray(0.1).dtype == "float32"
 
 
 def test_pieces_run_at_the_same_time() -> None:

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow.compute as pc
 from scipy.sparse import csr_array
 
-from epiclick.batching.pairset import CACHED_BYTES, PairSet
+from epiclick.batching.pairset import CACHED_BYTES, Origin, PairSet
 from epiclick.click_models.click_model import ClickModel, Emission
 from epiclick.data.counts import ClickCounts
 from epiclick.likelihood.batch_gradient import batch_gradient, pair_log_likelihoods
@@ -260,11 +260,9 @@ class Density:
         batches, origin = self.pairs.batches, self.pairs.origin
         rows = len(batches.counts)
         if origin is None:
-            cluster, row = query_clusters(batches.counts), np.arange(rows)
-        else:
-            cluster, row = query_clusters(origin.counts), origin.row
-        count = np.ones(len(row)) if origin is not None else batches.weight
-        count = np.ones(len(row)) if count is None else count
+            origin = Origin(batches.counts, np.arange(rows), batches.weight)
+        cluster, row = query_clusters(origin.counts), origin.row
+        count = np.ones(len(row)) if origin.weight is None else origin.weight
         shape = (rows + 1, int(cluster.max(initial=0)) + 1)
         return csr_array((count, (row, cluster)), shape)
 
