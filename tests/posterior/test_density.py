@@ -87,6 +87,20 @@ def test_scores_are_the_gradients_of_each_query(problem) -> None:
         np.testing.assert_allclose(own.scores[query], alone, atol=1e-9)
 
 
+@pytest.mark.parametrize("far", [1e3, -1e3])
+def test_a_step_that_goes_too_far_is_never_an_improvement(far: float) -> None:
+    """Betas whose parameters underflow, and biases that do; a climb halves such a step."""
+    density = density_of(world(40, THETA))
+    here = np.zeros(10)
+    value = density.value(here[None])[0]
+    for part in (slice(0, 2), slice(2, 10)):
+        there = here.copy()
+        there[part] = far
+        assert not density.slope(there)[0] >= value
+        assert not density.value(there[None])[0] >= value
+        assert not density.curvature(there).value >= value
+
+
 def test_batches_add_up() -> None:
     """Batches that are padded with pairs that were never shown."""
     counts = with_features(world(40, THETA))

@@ -2,6 +2,7 @@
 
 import threading
 
+import numpy as np
 import pytest
 
 from epiclick.posterior.density import on_all_cores
@@ -11,6 +12,15 @@ from epiclick.posterior.density import on_all_cores
 def test_results_come_in_the_order_of_the_pieces(cores: int) -> None:
     assert list(on_all_cores(lambda i: i * i, range(20), cores)) == [i * i for i in range(20)]
     assert list(on_all_cores(lambda i: i, [], cores)) == []
+
+
+@pytest.mark.parametrize("cores", [1, 3])
+def test_numbers_that_are_not_finite_are_no_warning(cores: int) -> None:
+    """A warning would be an error here; after the pieces it is one again."""
+    found = list(on_all_cores(lambda i: np.log(np.array(i)), [0.0, 1.0], cores))
+    assert found == [-np.inf, 0]
+    with pytest.warns(RuntimeWarning, match="divide by zero"):
+        np.log(np.array(0.0))
 
 
 def test_pieces_run_at_the_same_time() -> None:

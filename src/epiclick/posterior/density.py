@@ -325,19 +325,24 @@ def on_all_cores(
     """Results of a program for each piece, in their order, so that sums are reproducible.
 
     Arithmetic on a few thousand pairs keeps one core busy, and lets other threads run meanwhile.
-    Only a few pieces are in memory at a time.
+    Only a few pieces are in memory at a time. Numpy does not warn of numbers that are not finite: a
+    step towards the mode may go too far, and is then refused.
 
     Args:
         program: of a piece.
         pieces: the inputs.
         cores: number of threads; default the number of cores.
     """
-
     cores = len(available_cores()) if cores is None else cores
+
+    def quietly(piece: Piece) -> Result:
+        with np.errstate(all="ignore"):  # of this thread
+            return program(piece)
+
     if cores == 1:
-        yield from map(program, pieces)
+        yield from map(quietly, pieces)
         return
     remaining = iter(pieces)
     with ThreadPoolExecutor(cores) as threads:
         while some := list(islice(remaining, 2 * cores)):
-            yield from threads.map(program, some)
+            yield from threads.map(quietly, some)
