@@ -81,12 +81,16 @@ def test_values_and_derivatives_are_those_of_numpy(affine: bool, compact: bool) 
         np.testing.assert_allclose(batch.weight * own, true, rtol=1e-8, atol=1e-8)
 
 
-def test_heads_with_a_million_displays_are_those_of_numpy(make_batch) -> None:
+@pytest.mark.parametrize("affine", [False, True])
+def test_heads_with_a_million_displays_are_those_of_numpy(make_batch, affine: bool) -> None:
     displays = np.array([[1_000_000, 300, 0], [3, 2_000_000, 5], [40, 0, 1_500_000], [2, 1, 0]])
     clicks = np.array([[0, 0, 0], [1, 900_000, 2], [7, 0, 20], [1, 0, 0]])
-    batch = make_batch(displays, clicks)
+    batch = make_batch(displays, clicks, affine=affine)
     alpha, beta = np.array([[1e-3, 2.0, 0.05, 0.4], [1e-3, 0.7, 3.0, 1e-3]])
     bias = Emission(np.array([1.0, 0.6, 1e-4]), np.array([0.0, 0.4, 1 - 1e-4]))
+    if affine:
+        trust = np.array([0.02, 0.3, 0.0])
+        bias = Emission(*bias[:2], trust, 1 - trust)
     each, _, (by_logit, by_alpha, by_beta) = differentiated(bias, alpha, beta, batch)
     found = written_out.batch_gradient(bias, alpha, beta, batch)
     np.testing.assert_allclose(found.value, each, rtol=1e-9)
