@@ -10,6 +10,7 @@ from fractions import Fraction
 from functools import cache
 from math import comb
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given
@@ -18,7 +19,7 @@ from scipy import integrate, special, stats
 
 import epiclick
 import epiclick.beta
-from epiclick.beta import Beta
+from epiclick.beta import Beta, entropy_slope
 
 from .raising import raises_code
 
@@ -349,3 +350,34 @@ print([m for m in ('jax', 'pandas', 'pyarrow', 'ibis', 'sklearn') if m in sys.mo
 
 def test_is_a_public_name():
     assert epiclick.Beta is Beta
+
+
+class TestEntropySlope:
+    GRID = np.array([1e-3, 0.05, 0.5, 1.0, 2.0, 7.0, 10.0, 40.0, 1e3, 1e6])
+
+    def test_against_exact_arithmetic(self) -> None:
+        alpha, beta = (axis.ravel() for axis in np.meshgrid(self.GRID, self.GRID))
+        with mpmath.workdps(50):
+            expected = [float(self.exact(a, b)) for a, b in zip(alpha, beta, strict=True)]
+            mirrored = [float(self.exact(b, a)) for a, b in zip(alpha, beta, strict=True)]
+        by_alpha, by_beta = entropy_slope(alpha, beta)
+        np.testing.assert_allclose(by_alpha, expected, rtol=2e-13, atol=1e-14)
+        np.testing.assert_allclose(by_beta, mirrored, rtol=2e-13, atol=1e-14)
+
+    @staticmethod
+    def exact(alpha: float, beta: float) -> mpmath.mpf:
+        a, b = mpmath.mpf(alpha), mpmath.mpf(beta)
+        return -(a - 1) * mpmath.psi(1, a) + (a + b - 2) * mpmath.psi(1, a + b)
+
+    @given(PARAMETER, PARAMETER)
+    def test_against_differences_of_entropies(self, a: float, b: float) -> None:
+        step = 1e-4
+        up, down = np.exp(step), np.exp(-step)
+        by_alpha, by_beta = entropy_slope(np.array([a]), np.array([b]))
+        for own, move in (
+            (a * by_alpha[0], (Beta(up * a, b), Beta(down * a, b))),
+            (b * by_beta[0], (Beta(a, up * b), Beta(a, down * b))),
+        ):
+            change = (move[0].entropy() - move[1].entropy()) / (2 * step)
+            size = 1 + 1 / min(a, b, 1)  # of entropies, and of their third derivatives
+            assert abs(own - change) < 1e-7 * size

@@ -376,6 +376,41 @@ def _check_derivatives(
     assert np.array_equal(np.flatnonzero(moves), np.sort(free))
 
 
+def check_logits(model: ClickModel, name: str) -> None:
+    """The written-out derivatives of the emission's logits are those that jax finds."""
+    own, rng = setting(model, name), np.random.default_rng(6)
+    for held in (anchor_of(model, own.contexts), None):
+        x = own.parameters(model, rng, held)
+        jacobian = model.logit_jacobian(x, held)
+        slope = rng.normal(size=len(jacobian))
+        bend = model.logit_bend(x, held, slope)
+
+        def logits(x: Any, held: int | None = held) -> Any:
+            emission = model.emission(x, held, jnp)
+            kinds = [kind for kind in (emission[:2], emission[2:]) if kind[0] is not None]
+            # probabilities of 0 and 1 are constants, not limits
+            fixed = [(chance == 0) | (rest == 0) for chance, rest in kinds]
+            return jnp.concatenate(
+                [
+                    jnp.log(jnp.where(const, 1, chance)) - jnp.log(jnp.where(const, 1, rest))
+                    for const, (chance, rest) in zip(fixed, kinds, strict=True)
+                ]
+            )
+
+        with jax.enable_x64(True):
+            both = jax.jit(
+                lambda x, logits=logits, slope=slope: (
+                    jax.jacfwd(logits)(x),
+                    jax.hessian(lambda x: slope @ logits(x))(x),
+                )
+            )
+            by_jax, bend_by_jax = map(np.asarray, both(jnp.asarray(x)))
+        assert jacobian.shape == by_jax.shape
+        assert jacobian.dtype == bend.dtype == np.float64
+        np.testing.assert_allclose(jacobian, by_jax, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(bend, bend_by_jax, rtol=1e-10, atol=1e-10)
+
+
 def priors_of(model: ClickModel, contexts: pa.Table, anchor: int | None) -> list[ParameterPrior]:
     """The prior itself, with a roughly known parameter, and with a fixed one."""
     prior = model.prior(contexts, anchor)
@@ -602,6 +637,9 @@ class ClickModelContract:
 
     def test_emissions_are_exact_and_differentiable(self, scene: str) -> None:
         check_emission(self.model, scene)
+
+    def test_derivatives_of_logits_are_those_of_the_emission(self, scene: str) -> None:
+        check_logits(self.model, scene)
 
     def test_density_and_draws_of_the_prior_agree(self, scene: str) -> None:
         check_prior(self.model, scene)

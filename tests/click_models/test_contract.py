@@ -25,6 +25,7 @@ from .contract import (
     check_enumeration,
     check_histories,
     check_identified,
+    check_logits,
     check_prior,
     check_world,
     setting,
@@ -115,6 +116,49 @@ class SharedParameter(UserBrowsing):
         return super().emission(mixed, anchor, xp)
 
 
+class MovingAnchor(UserBrowsing):
+    """Differentiates the anchor, which is fixed."""
+
+    def logit_jacobian(self, parameters: np.ndarray, anchor: int | None) -> np.ndarray:
+        return np.eye(len(parameters))
+
+
+class Curved(UserBrowsing):
+    """Logits that bend; a right model."""
+
+    def emission(self, parameters: Any, anchor: int | None, xp: ModuleType) -> Emission:
+        right = super().emission(parameters + 0.1 * parameters**2, anchor, xp)
+        # clicks on unattractive items, as often as on attractive ones of another context
+        other = super().emission(parameters[::-1] - 3, None, xp)
+        return Emission(*right[:2], *other[:2])
+
+    def logit_jacobian(self, parameters: np.ndarray, anchor: int | None) -> np.ndarray:
+        own = super().logit_jacobian(parameters, anchor) * (1 + 0.2 * parameters)
+        return np.concatenate([own, np.eye(len(parameters))[::-1]])
+
+    def logit_bend(
+        self, parameters: np.ndarray, anchor: int | None, slope: np.ndarray
+    ) -> np.ndarray:
+        free = np.diag(super().logit_jacobian(parameters, anchor))
+        return np.diag(0.2 * free * slope[: len(parameters)])
+
+
+class Straightened(Curved):
+    """Leaves out that its logits bend, in first derivatives."""
+
+    def logit_jacobian(self, parameters: np.ndarray, anchor: int | None) -> np.ndarray:
+        return super().logit_jacobian(0 * parameters, anchor)
+
+
+class Unbent(Curved):
+    """Leaves it out in second derivatives."""
+
+    def logit_bend(
+        self, parameters: np.ndarray, anchor: int | None, slope: np.ndarray
+    ) -> np.ndarray:
+        return np.zeros((len(parameters), len(parameters)))
+
+
 class WidePrior(EffectsPrior):
     """Draws are twice as wide as the density."""
 
@@ -150,6 +194,9 @@ WRONG: list[tuple[ClickModel, Callable[..., None]]] = [
     (FivePercentOff(), check_enumeration),
     (Subtracts(), check_emission),
     (FreeAnchor(), check_emission),
+    (MovingAnchor(), check_logits),
+    (Straightened(), check_logits),
+    (Unbent(), check_logits),
     (SharedParameter(), check_identified),
     (Overdrawn(), check_prior),
 ]
@@ -161,6 +208,11 @@ WRONG: list[tuple[ClickModel, Callable[..., None]]] = [
 def test_wrong_models_are_found_out(model: ClickModel, check: Callable[..., None]) -> None:
     with pytest.raises(AssertionError):
         check(model, "positions")
+
+
+def test_logits_that_bend_are_no_mistake() -> None:
+    """The control: it is the derivatives left out that are found."""
+    check_logits(Curved(), "positions")
 
 
 def test_wrong_worlds_are_found_out() -> None:

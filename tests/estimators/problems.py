@@ -167,7 +167,13 @@ compiled = compile_gradient()
 def run(
     estimator: Any, problem: Problem, draws: Draws | None, batch: PairBatch | None = None
 ) -> tuple[float, np.ndarray]:
-    """Log-likelihood and gradient of a problem under given samples."""
+    """Log-likelihood and gradient of a problem under given samples.
+
+    Of points, the gradient is in alpha and beta of relevance and in the logits of the emission.
+    """
+    if estimator.is_point:
+        found = estimator.gradient(*problem.points(), batch or problem.batch, draws)
+        return found.log_likelihood, np.concatenate([*found.by_relevance, found.by_position])
     value, slope = compiled(estimator, *problem.inputs(estimator), batch or problem.batch, draws)
     return float(value), np.asarray(slope)
 

@@ -26,13 +26,17 @@ class Contract:
         return self.estimator.draw(np.random.default_rng(seed), *problem.inputs(self.estimator))
 
     def run(self, problem: Problem, draws: Draws | None) -> tuple[float, np.ndarray, np.ndarray]:
-        """Log-likelihood, gradient for relevance (2, pairs), for position bias (2, contexts)."""
+        """Log-likelihood, gradient for relevance (2, pairs), for position bias (2, contexts).
+
+        The latter is (1, contexts) for points.
+        """
         value, slope = run(self.estimator, problem, draws)
         pairs, contexts = problem.displays.shape
-        assert slope.shape == (2 * pairs + 2 * contexts,)
+        of_position = (1 if self.estimator.is_point else 2, contexts)
+        assert slope.shape == (2 * pairs + np.prod(of_position),)
         assert np.isfinite(value)
         assert np.all(np.isfinite(slope))
-        return value, slope[: 2 * pairs].reshape(2, pairs), slope[2 * pairs :].reshape(2, contexts)
+        return value, slope[: 2 * pairs].reshape(2, pairs), slope[2 * pairs :].reshape(of_position)
 
     def test_the_order_of_pairs_does_not_matter(self) -> None:
         draws, order = self.draws(), [2, 0, 3, 1]
@@ -121,6 +125,20 @@ class Contract:
         for seed in range(3):
             self.run(problem, self.draws(problem, seed))
 
+    def test_training_is_given_this_gradient(self) -> None:
+        """As arrays of numpy, whatever computed them."""
+        draws = self.draws()
+        found = self.estimator.gradient(*FOUR.inputs(self.estimator), FOUR.batch, draws)
+        value, of_pairs, of_contexts = self.run(FOUR, draws)
+        assert isinstance(found.log_likelihood, float)
+        assert isinstance(found.log_scale, float)
+        np.testing.assert_allclose(found.log_likelihood, value, **CLOSE)
+        np.testing.assert_allclose(found.by_relevance, of_pairs, **CLOSE)
+        np.testing.assert_allclose(np.atleast_2d(found.by_position), of_contexts, **CLOSE)
+        for part in (*found.by_relevance, *found.by_position):
+            assert isinstance(part, np.ndarray | np.float64)
+            assert part.dtype == np.float64
+
     def test_a_seed_decides_everything(self) -> None:
         (value, *slopes), (again, *same) = (self.run(FOUR, self.draws(seed=5)) for _ in range(2))
         assert value == again
@@ -153,6 +171,18 @@ class TestNaive(Contract):
         assert np.any(
             run(literal.__class__(SAMPLES).started(lambda: value), many, self.draws())[1] != 0
         )
+
+    def test_a_factor_that_would_overflow_is_given_apart(self) -> None:
+        """The largest likelihood counts as exp(20), whatever the first batch's was."""
+        draws = self.draws()
+        far = self.estimator.started(lambda: -800.0)
+        found = far.gradient(*FOUR.betas(), FOUR.batch, draws)
+        plain = self.estimator.gradient(*FOUR.betas(), FOUR.batch, draws)
+        assert plain.log_scale == 0
+        assert found.log_scale > 700
+        nats = found.log_scale - 790.0  # the contract's offset is -10
+        for own, other in zip(found.by_relevance, plain.by_relevance, strict=True):
+            np.testing.assert_allclose(own * np.exp(nats), other, rtol=1e-6)
 
 
 class TestNaiveWithBaseline(Contract):

@@ -14,13 +14,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from epiclick.estimators import entropy, sampling
+from epiclick.estimators import sampling
 from epiclick.estimators.conditioned import Conditioned
-from epiclick.estimators.estimator import Betas, Draws, Estimate
+from epiclick.estimators.estimator import Betas, Draws, Gradient
 from epiclick.estimators.exact import Exact
 from epiclick.estimators.marginal import Marginal
 from epiclick.estimators.naive import Naive
-from epiclick.estimators.sampling import Likelihoods, leave_one_out, likelihood_shares
+from epiclick.estimators.sampling import (
+    Estimate,
+    Likelihoods,
+    leave_one_out,
+    likelihood_shares,
+)
 from epiclick.estimators.self_normalized import SelfNormalized
 from epiclick.likelihood.pairs import Bucket, PairBatch
 
@@ -39,15 +44,13 @@ def right(owner: Any, name: str) -> Callable[..., Any]:
 naive_weights = right(Naive, "weigh")
 self_normalized_weights = right(SelfNormalized, "weigh")
 conditioned_estimate = right(Conditioned, "estimate")
-marginal_estimate = right(Marginal, "estimate")
+marginal_gradient = right(Marginal, "gradient")
 log_density = right(sampling, "_log_density")
 score_surrogate = right(sampling, "score_surrogate")
 joint_log_likelihoods = right(sampling, "joint_log_likelihoods")
 log_unclicked = right(sampling, "log_unclicked")
 rest_or_one = right(sampling, "_rest_or_one")
 exponentials = right(sampling, "_exponentials")
-entropy_term = right(entropy, "_beyond")
-modified_entropy = right(entropy, "modified_entropy")
 
 
 def no_baseline(self: Any, weights: jax.Array) -> jax.Array:
@@ -157,17 +160,25 @@ def baseline_on_relevance(
     return Estimate(outer @ each + of_position, sampling.log_mean(each))
 
 
-def downhill(self: Marginal, *inputs: Any) -> Estimate:
-    estimate = marginal_estimate(self, *inputs)
-    return replace(estimate, surrogate=-estimate.surrogate)
+def downhill(self: Marginal, *inputs: Any) -> Gradient:
+    found = marginal_gradient(self, *inputs)
+    return found._replace(
+        by_relevance=Betas(*(-part for part in found.by_relevance)),
+        by_position=-found.by_position,
+    )
 
 
-def wrong_sign_of_a_term(x: jax.Array, c: int) -> jax.Array:
-    return entropy_term(x, c) + c / x
+def points_unweighted(
+    self: Marginal, relevance: Betas, position: Any, batch: PairBatch, draws: None
+) -> Gradient:
+    return marginal_gradient(self, relevance, position, replace(batch, weight=batch.weight**0))
 
 
-def entropy_unweighted(relevance: Betas, position: Betas | None, weight: jax.Array) -> jax.Array:
-    return modified_entropy(relevance, position, jnp.ones_like(weight))
+def in_probabilities(self: Marginal, relevance: Betas, position: Any, *rest: Any) -> Gradient:
+    found = marginal_gradient(self, relevance, position, *rest)
+    free = position.attractive_rest > 0
+    turn = np.where(free, position.attractive * position.attractive_rest, 1.0)
+    return found._replace(by_position=found.by_position / turn)
 
 
 def logits(
@@ -300,12 +311,12 @@ MUTANTS = {
     "exact: baseline on the relevance gradient": Mutant(
         Exact, "estimate", baseline_on_relevance, EXACT_MEAN
     ),
-    "marginal: downhill": Mutant(Marginal, "estimate", downhill, checks.check_marginal),
-    "entropy: sign of a term": Mutant(
-        entropy, "_beyond", wrong_sign_of_a_term, checks.check_entropy
+    "marginal: downhill": Mutant(Marginal, "gradient", downhill, checks.check_marginal),
+    "marginal: weights forgotten": Mutant(
+        Marginal, "gradient", points_unweighted, checks.check_marginal
     ),
-    "entropy: weights forgotten": Mutant(
-        entropy, "modified_entropy", entropy_unweighted, checks.check_entropy
+    "marginal: in probabilities": Mutant(
+        Marginal, "gradient", in_probabilities, checks.check_marginal
     ),
     "draws: relevance turned over": Mutant(
         sampling, "_draw_logits", relevance_turned_over, checks.check_draws

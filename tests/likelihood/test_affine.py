@@ -1,124 +1,56 @@
 """Clicks on unattractive items: every kernel against integrals over relevance at 30 digits."""
 
-from functools import cache
-from itertools import pairwise
+from dataclasses import replace
 
-import jax
-import jax.numpy as jnp
-import mpmath
 import numpy as np
 import pytest
-from mpmath import mp, mpf
 from scipy.special import betaln
 
 from epiclick.click_models.click_model import Emission
-from epiclick.likelihood.closed_form import exact_log_likelihood, exact_posterior
-from epiclick.likelihood.pairs import known_log_likelihoods, log_likelihoods, pair_log_likelihoods
-from epiclick.likelihood.quadrature import quadrature_log_likelihood, quadrature_moments
-from epiclick.likelihood.sampled import log_likelihood_of_samples
+from epiclick.likelihood.batch_gradient import (
+    batch_gradient,
+    known_gradient,
+    pair_log_likelihoods,
+)
+from epiclick.likelihood.closed_form import expand, forms, mixture_weights
+from epiclick.likelihood.quadrature import (
+    quadrature_gradient,
+    quadrature_log_likelihood,
+    quadrature_moments,
+)
 from epiclick.likelihood.tilting import tilted
+
+from . import recursion
+from .affine_pairs import EMISSION, FEW, HEADS, A, B, columns, orders, reference
 
 pytestmark = pytest.mark.slow
 
-A = np.array([1.0, 0.7, 0.3, 0.15])  # the first is an anchor
-B = np.array([0.05, 0.2, 0.0, 0.01])  # in the third, unattractive items are never clicked
-EMISSION = Emission(A, 1 - A, B, 1 - B)
-
-FEW = [
-    # alpha, beta, clicks, unclicked
-    (0.7, 1.8, (0, 0, 0, 0), (1, 0, 2, 0)),
-    (0.02, 0.05, (1, 0, 0, 0), (0, 0, 0, 0)),
-    (3.0, 0.5, (1, 2, 1, 0), (3, 0, 2, 1)),
-    (1.2, 4.0, (0, 0, 2, 1), (5, 4, 0, 2)),
-    (40.0, 9.0, (4, 3, 0, 0), (0, 1, 3, 4)),
-]
-HEADS = [
-    (0.7, 1.8, (0, 0, 0, 0), (40, 0, 100_000, 9)),
-    (0.05, 0.3, (3, 0, 1, 0), (60, 700, 40, 3)),
-    (1.5, 2.5, (30_000, 9_000, 4_000, 0), (40_000, 11_000, 6_000, 0)),
-    (0.3, 2.0, (0, 9_000, 0, 900), (0, 40_000, 0, 90_000)),
-    (1e-3, 1e-3, (20, 0, 0, 1), (900, 0, 0, 1)),
-]
+Found = tuple[np.ndarray, np.ndarray]
+"""Values (pairs,) and gradients (pairs, A, B, alpha, beta)."""
 
 
-@cache
-def reference(pair: tuple) -> tuple[float, np.ndarray, float, float]:
-    """Log-likelihood, its gradient (A, B, alpha, beta), mean and variance, by Gauss-Legendre."""
-    alpha, beta, clicks, unclicked = pair
-    with mp.workdps(30):
-        a, b = mpf(alpha), mpf(beta)
-        big, small = [mpf(x) for x in A], [mpf(x) for x in B]
-
-        def parts(u):
-            odds = mp.exp(u)
-            z, other = odds / (1 + odds), 1 / (1 + odds)
-            p = [x * z + y * other for x, y in zip(big, small, strict=True)]
-            log_f = a * mp.log(z) + b * mp.log(other)
-            for click, m, w in zip(p, clicks, unclicked, strict=True):
-                log_f += (m * mp.log(click) if m else 0) + (w * mp.log(1 - click) if w else 0)
-            return z, other, p, log_f
-
-        grid = [mpf(u) / 8 for u in range(-400, 401)]
-        peak = max(grid, key=lambda u: parts(u)[3])
-        low, high = peak - mpf(1) / 8, peak + mpf(1) / 8
-        for _ in range(80):  # of one peak
-            left, right = low + (high - low) / 3, high - (high - low) / 3
-            low, high = (left, high) if parts(left)[3] < parts(right)[3] else (low, right)
-        top = parts(low)[3]
-        width = 1 / mp.sqrt(max(-mp.diff(lambda u: parts(u)[3], low, 2), mpf(10) ** -4))
-        near = [low + min(width, 1) * step for step in range(-12, 13, 2)]
-        far = [mpf(2) ** step for step in range(0, 17)]
-        bends = [mpf(step) for step in range(-12, 13, 2)]
-        ends = sorted({*near, *bends, *(low - x for x in far), *(low + x for x in far)})
-        rule = mpmath.calculus.quadrature.GaussLegendre(mp).calc_nodes(4, mp.prec)
-        total, moments = mpf(0), [mpf(0)] * 12
-        for start, end in pairwise(ends):
-            half, middle = (end - start) / 2, (end + start) / 2
-            if max(parts(x)[3] for x in (start, middle, end)) < top - 120 and start > -60:
-                continue
-            for x, weight in rule:
-                z, other, p, log_f = parts(middle + half * x)
-                mass = weight * half * mp.exp(log_f - top)
-                total += mass
-                by_p = [
-                    (m / click if m else 0) - (w / (1 - click) if w else 0)
-                    for click, m, w in zip(p, clicks, unclicked, strict=True)
-                ]
-                values = [*(s * z for s in by_p), *(s * other for s in by_p)]
-                values += [mp.log(z), mp.log(other), z, z**2]
-                moments = [old + mass * v for old, v in zip(moments, values, strict=True)]
-        moments = [each / total for each in moments]
-        *slopes, log_z, log_other, mean, square = moments
-        both = mp.digamma(a + b)
-        slopes += [log_z - mp.digamma(a) + both, log_other - mp.digamma(b) + both]
-        log_beta = mp.loggamma(a) + mp.loggamma(b) - mp.loggamma(a + b)
-        value = mp.log(total) + top - log_beta
-        return float(value), np.array(slopes, float), float(mean), float(square - mean**2)
+def in_closed_form(pairs: list[tuple]) -> Found:
+    alpha, beta, *_ = columns(pairs)
+    order = orders(pairs)
+    found = expand(*forms(EMISSION), alpha, beta, order)
+    by_form = np.zeros((2, len(pairs), 8))  # u and v of the skips, then of the clicks
+    for kind, values in zip(by_form, (found.by_u, found.by_v), strict=True):
+        for pair, row in enumerate(order):
+            np.add.at(kind[pair], row[row >= 0], values[row >= 0, pair])
+    return found.value, joined(*by_form, found.by_a, found.by_b)
 
 
-def columns(pairs: list[tuple]) -> list[np.ndarray]:
-    """alpha, beta (pairs,) and clicks, unclicked (pairs, contexts)."""
-    return [np.array([pair[i] for pair in pairs], float) for i in range(4)]
+def by_quadrature(pairs: list[tuple]) -> Found:
+    found = quadrature_gradient(EMISSION, *columns(pairs))
+    alone = quadrature_log_likelihood(EMISSION, *columns(pairs))
+    np.testing.assert_allclose(found.value, alone, rtol=1e-14)
+    return found.value, joined(found.by_u, found.by_v, found.by_alpha, found.by_beta)
 
 
-def orders(pairs: list[tuple], width: int = 16) -> np.ndarray:
-    """Every display, clicks coded after the contexts."""
-    rows = [np.r_[np.repeat(np.arange(4), w), np.repeat(np.arange(4, 8), m)] for *_, m, w in pairs]
-    return np.array([np.r_[row, np.full(width - len(row), -1)] for row in rows]).astype(int)
-
-
-def of_each(log_likelihood):
-    """Values and gradients (A, B, alpha, beta) of pairs, each with an emission of its own."""
-
-    def single(a, b, alpha, beta, *counts):
-        emission = Emission(a, 1 - a, b, 1 - b)
-        return log_likelihood(emission, alpha[None], beta[None], *(c[None] for c in counts))[0]
-
-    def both(*pair):
-        value, slopes = jax.value_and_grad(single, (0, 1, 2, 3))(A, B, *pair)
-        return value, jnp.concatenate([jnp.atleast_1d(each) for each in slopes])
-
-    return jax.jit(jax.vmap(both))
+def joined(by_u: np.ndarray, by_v: np.ndarray, by_a: np.ndarray, by_b: np.ndarray) -> np.ndarray:
+    """Gradients in A and B, which clicks have as u and v, and skips as 1 - u and 1 - v."""
+    by_form = [part[:, 4:] - part[:, :4] for part in (by_u, by_v)]
+    return np.column_stack([*by_form, by_a, by_b])
 
 
 def check(found, pairs: list[tuple], tolerance: float) -> None:
@@ -129,15 +61,13 @@ def check(found, pairs: list[tuple], tolerance: float) -> None:
 
 
 def test_the_closed_form_of_few_displays() -> None:
-    alpha, beta, clicks, _ = columns(FEW)
-    found = of_each(exact_log_likelihood)(alpha, beta, clicks, orders(FEW))
-    check(found, FEW, 1e-11)
+    check(in_closed_form(FEW), FEW, 1e-11)
 
 
 @pytest.mark.parametrize("pairs", [FEW, HEADS], ids=["few", "heads"])
 def test_the_quadrature(pairs: list[tuple]) -> None:
-    check(of_each(quadrature_log_likelihood)(*columns(pairs)), pairs, 1e-9)
-    mean, variance = jax.jit(quadrature_moments)(EMISSION, *columns(pairs))
+    check(by_quadrature(pairs), pairs, 1e-9)
+    mean, variance = quadrature_moments(EMISSION, *columns(pairs))
     expected = np.array([reference(pair)[2:] for pair in pairs])
     np.testing.assert_allclose(mean, expected[:, 0], rtol=1e-8)
     np.testing.assert_allclose(variance, expected[:, 1], rtol=1e-7)
@@ -146,73 +76,111 @@ def test_the_quadrature(pairs: list[tuple]) -> None:
 def test_taking_unattractive_items_as_never_clicked_would_be_noticed() -> None:
     """The control: without B all pairs with clicks disagree."""
     pairs = FEW[1:]
-    own = jax.jit(quadrature_log_likelihood)(Emission(A, 1 - A), *columns(pairs))
+    own = quadrature_log_likelihood(Emission(A, 1 - A), *columns(pairs))
     expected = np.array([reference(pair)[0] for pair in pairs])
     assert np.all(abs(own - expected) > 1e-3)
 
 
 def test_the_mixture_has_the_moments_of_the_posterior() -> None:
-    alpha, beta, clicks, _ = columns(FEW)
-    weights, first, second = jax.jit(exact_posterior)(EMISSION, alpha, beta, clicks, orders(FEW))
-    np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-12)
+    alpha, beta, *counts = columns(FEW)
+    weights = mixture_weights(*forms(EMISSION), alpha, beta, orders(FEW))  # (17, pairs)
+    np.testing.assert_allclose(weights.sum(axis=0), 1, rtol=1e-12)
+    n, shown = np.arange(17)[:, None], sum(counts).sum(axis=1)
+    assert np.all(weights[n > shown] == 0)
+    first, second = alpha + n, beta + np.maximum(shown - n, 0)
     means = first / (first + second)
-    mean = (weights * means).sum(axis=1)
+    mean = (weights * means).sum(axis=0)
     spread = means * (1 - means) / (first + second + 1)
-    variance = (weights * (spread + (means - mean[:, None]) ** 2)).sum(axis=1)
+    variance = (weights * (spread + (means - mean) ** 2)).sum(axis=0)
     expected = np.array([reference(pair)[2:] for pair in FEW])
     np.testing.assert_allclose(mean, expected[:, 0], rtol=1e-10)
     np.testing.assert_allclose(variance, expected[:, 1], rtol=1e-9)
 
 
+def in_batch(pairs: list[tuple], make_batch) -> tuple:
+    """The pairs as a batch, and which of them each of its rows is."""
+    _, _, clicks, unclicked = columns(pairs)
+    shown = (clicks + unclicked).sum(axis=1)
+    assert len(set(shown)) == len(pairs)
+    batch = make_batch((clicks + unclicked).astype(int), clicks.astype(int), affine=True)
+    rows = [
+        int(np.flatnonzero(shown == n)[0])
+        for bucket in batch.buckets
+        for n in (bucket.clicks + bucket.unclicked).sum(axis=1)
+    ]
+    assert sorted(rows) == list(range(len(pairs)))
+    return batch, rows
+
+
 def test_a_batch_of_few_displays_and_heads(make_batch) -> None:
     pairs = FEW + HEADS
-    alpha, beta, clicks, unclicked = columns(pairs)
-    batch = make_batch((clicks + unclicked).astype(int), clicks.astype(int), affine=True)
-    order = np.argsort((clicks + unclicked).sum(axis=1) > 16, kind="stable")
-    by_bucket = np.concatenate(
-        [np.asarray(b.clicks + b.unclicked).sum(axis=1) for b in batch.buckets]
-    )
-    rows = [int(np.flatnonzero((clicks + unclicked).sum(axis=1) == n)[0]) for n in by_bucket]
-    assert sorted(rows) == sorted(order)
-    samples = jax.tree.map(lambda part: jnp.stack([part, part]), EMISSION)
-    each = jax.jit(pair_log_likelihoods)(samples, alpha[rows], beta[rows], batch)
+    batch, rows = in_batch(pairs, make_batch)
+    assert {bucket.order is None for bucket in batch.buckets} == {False, True}
+    alpha, beta, *_ = (part[rows] for part in columns(pairs))
     expected = np.array([reference(pairs[row])[0] for row in rows])
+    slopes = np.array([reference(pairs[row])[1] for row in rows])
+    samples = Emission(*(np.stack([part, part]) for part in EMISSION))
+    each = pair_log_likelihoods(samples, alpha, beta, batch)
     np.testing.assert_allclose(each, np.stack([expected] * 2), rtol=1e-10)
-    whole = jax.jit(log_likelihoods)(samples, alpha[rows], beta[rows], batch)
-    np.testing.assert_allclose(whole, each @ batch.weight, rtol=1e-12)
+    weight = np.random.default_rng(0).integers(1, 4, len(pairs)).astype(float)
+    found = batch_gradient(EMISSION, alpha, beta, replace(batch, weight=weight))
+    np.testing.assert_allclose(found.value, expected, rtol=1e-10)
+    by_shape = np.stack([found.by_alpha, found.by_beta], axis=1)
+    np.testing.assert_allclose(by_shape, slopes[:, 8:], rtol=1e-6, atol=1e-6)
+    # an anchor and a context without clicks on unattractive items are fixed
+    turn = np.r_[A * (1 - A), B * (1 - B)]
+    assert np.all(found.by_logit[[0, 6]] == 0)
+    np.testing.assert_allclose(found.by_logit, turn * (weight @ slopes[:, :8]), rtol=1e-6)
 
 
-def test_without_clicks_on_unattractive_items_nothing_changes() -> None:
-    """B of 0 everywhere, given as numbers, is the plain program, in value and in second derivative."""
-    alpha, beta, clicks, unclicked = columns(FEW + HEADS[:3])
-    zero = np.zeros(4)
+def test_without_clicks_on_unattractive_items_nothing_changes(make_batch) -> None:
+    """B of 0 everywhere, given as numbers, has the plain values and derivatives."""
+    pairs = FEW + HEADS[:3]
+    alpha, beta, *counts = columns(pairs)
+    a, zero = 1 / (1 + np.exp([-2.0, -0.5, 1.0, 2.0])), np.zeros(4)
+    plain, affine = Emission(a, 1 - a), Emission(a, 1 - a, zero, 1 - zero)
+    of_each = [quadrature_log_likelihood(each, alpha, beta, *counts) for each in (plain, affine)]
+    np.testing.assert_allclose(of_each[1], of_each[0], rtol=1e-11)
+    batch, rows = in_batch(pairs, make_batch)
+    # buckets of an affine emission are by all displays, so that the pairs are in another order
+    displays = sum(counts).astype(int)
+    other = make_batch(displays, counts[0].astype(int))
+    shown = [n for b in other.buckets for n in (b.clicks + b.unclicked).sum(axis=1)]
+    place = [int(np.flatnonzero(displays.sum(axis=1) == n)[0]) for n in shown]
+    expected = batch_gradient(plain, alpha[place], beta[place], other)
+    found = batch_gradient(affine, alpha[rows], beta[rows], batch)
+    for own, true in zip(found[:3], expected[:3], strict=True):
+        np.testing.assert_allclose(own[np.argsort(rows)], true[np.argsort(place)], rtol=1e-8)
+    np.testing.assert_allclose(found.by_logit[:4], expected.by_logit, rtol=1e-8)
+    assert np.all(found.by_logit[4:] == 0)
 
-    @jax.jit
-    def total(x, counts):
-        a, rest = jax.nn.sigmoid(x), jax.nn.sigmoid(-x)
-        plain = quadrature_log_likelihood(Emission(a, rest), alpha, beta, *counts)
-        affine = quadrature_log_likelihood(Emission(a, rest, zero, 1 - zero), alpha, beta, *counts)
-        return jnp.stack([plain.sum(), affine.sum()])
 
-    x = np.array([2.0, 0.5, -1.0, -2.0])
-    value = total(x, (clicks, unclicked))
-    hessian = jax.jit(jax.hessian(total))(x, (clicks, unclicked))
-    np.testing.assert_allclose(value[1], value[0], rtol=1e-11)
-    np.testing.assert_allclose(hessian[1], hessian[0], rtol=1e-7)
+def test_known_relevance_has_the_product_of_probabilities(make_batch) -> None:
+    batch, rows = in_batch(FEW, make_batch)
+    *_, clicks, unclicked = (part[rows] for part in columns(FEW))
+    logit = np.random.default_rng(0).normal(size=len(FEW))
+    weight = np.arange(1.0, 1 + len(FEW))
 
+    def values(x: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        zeta = 1 / (1 + np.exp(-x[:, None]))
+        p = a * zeta + b * (1 - zeta)
+        return (clicks * np.log(p) + unclicked * np.log(1 - p)).sum(axis=1)
 
-def test_samples_and_known_relevance_are_products_of_probabilities(make_batch) -> None:
-    *_, clicks, unclicked = columns(FEW)
-    zeta = np.random.default_rng(0).uniform(0.05, 0.95, (len(FEW), 3))
-    p = A * zeta[:, :, None] + B * (1 - zeta[:, :, None])
-    expected = np.log(p ** clicks[:, None] * (1 - p) ** unclicked[:, None]).sum(axis=-1)
-    got = log_likelihood_of_samples(EMISSION, np.log(zeta), np.log1p(-zeta), clicks, unclicked)
-    np.testing.assert_allclose(got, expected, rtol=1e-12)
-    batch = make_batch((clicks + unclicked).astype(int), clicks.astype(int), affine=True)
-    shown = np.concatenate([np.asarray(b.clicks + b.unclicked).sum(axis=1) for b in batch.buckets])
-    rows = [int(np.flatnonzero((clicks + unclicked).sum(axis=1) == n)[0]) for n in shown]
-    known = known_log_likelihoods(EMISSION, zeta[rows, 0], 1 - zeta[rows, 0], batch)
-    np.testing.assert_allclose(known, expected[rows, 0], rtol=1e-12)
+    zeta, other = 1 / (1 + np.exp(-logit)), 1 / (1 + np.exp(logit))
+    found = known_gradient(EMISSION, zeta, other, replace(batch, weight=weight))
+    np.testing.assert_allclose(found.value, values(logit, A, B), rtol=1e-12)
+    by_relevance = recursion.slope(values, [logit, A, B], 0)
+    np.testing.assert_allclose(found.by_logit_relevance, by_relevance, rtol=1e-10)
+    by_probability = [
+        weight @ recursion.slope(values, [logit, A, B], which, k)
+        for which in (1, 2)
+        for k in range(4)
+    ]
+    turn = np.r_[A * (1 - A), B * (1 - B)]
+    np.testing.assert_allclose(found.by_logit, turn * by_probability, rtol=1e-10)
+    plain = known_gradient(Emission(A, 1 - A), zeta, other, replace(batch, weight=weight))
+    zero = recursion.slope(values, [logit, A, 0 * B], 0)
+    np.testing.assert_allclose(plain.by_logit_relevance, zero, rtol=1e-10)
 
 
 @pytest.mark.parametrize("displays", [8, 1000])
@@ -233,13 +201,12 @@ def test_tilted_nodes_agree_with_the_quadrature(displays: int) -> None:
     alphas, betas = scale[0] * alpha, scale[1] * beta
     counts = (clicks, shown - clicks)
     found = tilted(EMISSION, alpha, beta, *counts, other, alphas, betas)
-    log_likelihood, moments = map(jax.jit, (quadrature_log_likelihood, quadrature_moments))
-    own = log_likelihood(EMISSION, alpha, beta, *counts)
+    own = quadrature_log_likelihood(EMISSION, alpha, beta, *counts)
     for j in range(draws):
         one = Emission(*(part[j] for part in other))
-        mean, variance = moments(one, alphas[j], betas[j], *counts)
+        mean, variance = quadrature_moments(one, alphas[j], betas[j], *counts)
         np.testing.assert_allclose(found.mean[j], mean, atol=0.01 * np.sqrt(variance).min())
         np.testing.assert_allclose(found.variance[j], variance, rtol=0.03)
-        value = log_likelihood(one, alphas[j], betas[j], *counts)
+        value = quadrature_log_likelihood(one, alphas[j], betas[j], *counts)
         shapes = betaln(alphas[j], betas[j]) - betaln(alpha, beta)
         np.testing.assert_allclose(found.log_sum[j], value - own + shapes, atol=2e-3)

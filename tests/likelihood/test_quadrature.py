@@ -1,84 +1,59 @@
 """The quadrature for head pairs against reference values, the closed form and formulas."""
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.special import betaln
+from scipy.special import betaln, digamma
 
 from epiclick.click_models.click_model import Emission
-from epiclick.likelihood.closed_form import exact_log_likelihood, log_binomial
+from epiclick.likelihood import quadrature as module
+from epiclick.likelihood.closed_form import attracted
 from epiclick.likelihood.quadrature import (
     NODES,
+    log_examined,
+    moments_of,
+    posterior_nodes,
+    quadrature_gradient,
     quadrature_log_likelihood,
     quadrature_moments,
 )
 
-pytestmark = pytest.mark.slow
+from . import recursion
+from .hard_pairs import RANDOM, random_pairs
 
 VALUE = 1e-9  # relative to 1 + the value; the largest error found is 6e-11
 GRADIENT = 1e-6  # the same; largest 2e-7, where 1e5 clicks and as many displays cancel
-PAIRS = 300  # the same in all random tests, so that few programs compile
 
 
-def gradients(log_likelihood, **options):
-    """Value and gradient (theta, alpha, beta) of pairs, each with its own theta."""
-
-    def single(theta, alpha, beta, clicks, unclicked):
-        return log_likelihood(
-            Emission(theta, 1 - theta),
-            alpha[None],
-            beta[None],
-            clicks[None],
-            unclicked[None],
-            **options,
-        )[0]
-
-    def joined(*pair):
-        value, (theta, alpha, beta) = jax.value_and_grad(single, (0, 1, 2))(*pair)
-        return value, jnp.r_[theta, alpha, beta]
-
-    return jax.jit(jax.vmap(joined))
-
-
-by_quadrature = gradients(quadrature_log_likelihood)
-with_more_nodes = gradients(quadrature_log_likelihood, nodes=3 * NODES)
-in_closed_form = gradients(exact_log_likelihood)
+def by_quadrature(
+    theta: np.ndarray,
+    alpha: np.ndarray,
+    beta: np.ndarray,
+    clicks: np.ndarray,
+    unclicked: np.ndarray,
+    nodes: int = NODES,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Values and gradients (theta, alpha, beta) of pairs, each with its own theta."""
+    emission = Emission(theta, 1 - theta)
+    found = quadrature_gradient(emission, alpha, beta, clicks, unclicked, nodes)
+    value = log_examined(emission, clicks) + found.value
+    alone = quadrature_log_likelihood(emission, alpha, beta, clicks, unclicked, nodes)
+    np.testing.assert_allclose(value, alone, rtol=1e-14, atol=1e-14)
+    shapes = np.stack([found.by_alpha, found.by_beta], axis=1)
+    return value, np.concatenate([clicks / theta - found.by_u, shapes], axis=1)
 
 
 def error(own, reference) -> float:
     return float(np.max(abs(own - reference) / (1 + abs(reference))))
 
 
-def columns(oracle) -> list[jax.Array]:
+def columns(oracle) -> list[np.ndarray]:
     """theta, alpha, beta, clicks, unclicked of all cases."""
     names = ("theta", "alpha", "beta", "clicks", "unclicked")
-    return [jnp.asarray([getattr(case, name) for case in oracle], float) for name in names]
+    return [np.array([getattr(case, name) for case in oracle], float) for name in names]
 
 
 def reference_values(oracle) -> np.ndarray:
-    """The oracle's log-likelihoods without binomial coefficients."""
-    _, _, _, clicks, unclicked = columns(oracle)
-    constants = log_binomial(clicks + unclicked, clicks).sum(axis=1)
-    return np.array([case.log_likelihood for case in oracle]) - np.asarray(constants)
-
-
-def random_pairs(displays: int, pairs: int = PAIRS) -> list[np.ndarray]:
-    """Pairs in all corners: tiny and large parameters, theta tiny, near 1 and 1, few contexts."""
-    rng = np.random.default_rng(displays)
-    size = (pairs, 4)
-    kind = rng.integers(4, size=size)
-    theta = np.choose(
-        kind,
-        [np.ones(size), 1 - 10 ** rng.uniform(-9, 0, size), 10 ** rng.uniform(-6, 0, size), 0.3],
-    )
-    theta = np.maximum(theta, 1e-6)
-    alpha, beta = 10 ** rng.uniform(-3, 4, (2, pairs))
-    spread = 10 ** rng.uniform(-1.5, 1, pairs)
-    unclicked = np.array([rng.multinomial(displays, rng.dirichlet(np.full(4, s))) for s in spread])
-    clicks = np.where(rng.random(size) < 0.5, 0, np.floor(10 ** rng.uniform(0, 4, size)))
-    clicks[rng.random(pairs) < 0.4] = 0
-    return [theta, alpha, beta, clicks, unclicked.astype(float)]
+    return np.array([case.value for case in oracle])
 
 
 def test_all_pairs_of_the_oracle_agree_however_few_their_displays(oracle) -> None:
@@ -91,38 +66,38 @@ def test_all_pairs_of_the_oracle_agree_however_few_their_displays(oracle) -> Non
 
 def test_a_coarse_rule_would_be_noticed(oracle) -> None:
     """The control: with a third of the nodes the test above fails."""
-
-    def single(theta, alpha, beta, *counts):
-        shape, counts = (alpha[None], beta[None]), [count[None] for count in counts]
-        return quadrature_log_likelihood(
-            Emission(theta, 1 - theta), *shape, *counts, nodes=NODES // 3
-        )[0]
-
-    value = jax.jit(jax.vmap(single))(*columns(oracle))
+    value, _ = by_quadrature(*columns(oracle), nodes=NODES // 3)
     assert error(value, reference_values(oracle)) > 100 * VALUE
 
 
 def test_moments_agree_with_the_oracle(oracle) -> None:
-    def single(theta, alpha, beta, clicks, unclicked):
-        return quadrature_moments(
-            Emission(theta, 1 - theta), alpha[None], beta[None], clicks[None], unclicked[None]
-        )
-
-    mean, variance = jax.jit(jax.vmap(single))(*columns(oracle))
-    np.testing.assert_allclose(mean[:, 0], [case.mean for case in oracle], rtol=1e-8)
-    np.testing.assert_allclose(variance[:, 0], [case.variance for case in oracle], rtol=1e-7)
+    theta, *others = columns(oracle)
+    mean, variance = quadrature_moments(Emission(theta, 1 - theta), *others)
+    np.testing.assert_allclose(mean, [case.mean for case in oracle], rtol=1e-8)
+    np.testing.assert_allclose(variance, [case.variance for case in oracle], rtol=1e-7)
 
 
 @pytest.mark.parametrize(
-    ("displays", "width", "compared"), [(32, 64, PAIRS), (64, 64, PAIRS), (1000, 1000, 12)]
+    ("displays", "compared"),
+    [(32, RANDOM), (64, RANDOM), pytest.param(1000, 12, marks=pytest.mark.slow)],
 )
-def test_both_ways_agree_on_random_pairs(displays: int, width: int, compared: int) -> None:
+def test_both_ways_agree_on_random_pairs(displays: int, compared: int) -> None:
+    """The quadrature, and the product of the probabilities of display after display."""
     pairs = random_pairs(displays)
     value, gradient = (own[:compared] for own in by_quadrature(*pairs))
-    *numbers, unclicked = (column[:compared] for column in pairs)
-    order = np.full((compared, width), -1)
-    order[:, :displays] = [np.repeat(np.arange(4), row.astype(int)) for row in unclicked]
-    exact, exact_gradient = in_closed_form(*numbers, order)
+    theta, alpha, beta, clicks, unclicked = (column[:compared] for column in pairs)
+    order = np.array([np.repeat(np.arange(4), row.astype(int)) for row in unclicked]).T
+    total = clicks.sum(axis=1)
+    first = attracted(alpha, beta, total)
+
+    def log_skips(rest, a, b):
+        return recursion.log_displays(rest[np.arange(compared), order], 1.0, a, b)
+
+    at = [1 - theta, alpha + total, beta]
+    exact = first[0] + (clicks * np.log(theta)).sum(axis=1) + log_skips(*at)
+    by_rest = [recursion.slope(log_skips, at, 0, (slice(None), k)) for k in range(4)]
+    by_shape = [first[i] + recursion.slope(log_skips, at, i) for i in (1, 2)]
+    exact_gradient = np.column_stack([clicks / theta - np.transpose(by_rest), *by_shape])
     assert error(value, exact) <= VALUE
     assert error(gradient, exact_gradient) <= GRADIENT
 
@@ -131,7 +106,7 @@ def test_both_ways_agree_on_random_pairs(displays: int, width: int, compared: in
 def test_more_nodes_change_nothing(displays: int) -> None:
     pairs = random_pairs(displays)
     value, gradient = by_quadrature(*pairs)
-    finer, finer_gradient = with_more_nodes(*pairs)
+    finer, finer_gradient = by_quadrature(*pairs, nodes=3 * NODES)
     assert error(value, finer) <= VALUE
     assert error(gradient, finer_gradient) <= GRADIENT
 
@@ -153,38 +128,34 @@ def test_derivative_at_theta_of_one() -> None:
     theta = np.where(unclicked > 0, 1.0, 0.5)
     value, gradient = by_quadrature(theta, alpha, beta, 0 * clicks, unclicked)
     assert error(value, np.log(beta / (alpha + beta))) <= VALUE
-    own = np.asarray(gradient[:, :4])[unclicked > 0]
+    own = gradient[:, :4][unclicked > 0]
     np.testing.assert_allclose(own, -alpha / beta, rtol=1e-8)
 
 
-def test_derivatives_agree_with_differences_to_second_order() -> None:
-    """The posterior of position bias needs a Hessian."""
-    clicks = jnp.asarray([[0, 0, 0], [3, 0, 1], [0, 0, 0]])
-    unclicked = jnp.asarray([[20, 3, 5], [40, 0, 8], [1000, 300_000, 0]])
+def test_derivatives_are_differences_of_values() -> None:
+    """Long tails and 300,000 displays included."""
+    clicks = np.array([[0, 0, 0], [3, 0, 1], [0, 0, 0]])
+    unclicked = np.array([[20, 3, 5], [40, 0, 8], [1000, 300_000, 0]])
 
-    def total(x):
-        bias = jax.nn.sigmoid(x[:3]), jax.nn.sigmoid(-x[:3])
-        shape = jnp.exp(x[3:]).reshape(2, 3)
-        return quadrature_log_likelihood(Emission(*bias), *shape, clicks, unclicked).sum()
+    def parts(x):
+        bias = Emission(1 / (1 + np.exp(-x[:3])), 1 / (1 + np.exp(x[:3])))
+        return bias, *np.exp(x[3:]).reshape(2, 3)
 
-    x = jnp.r_[3.0, 0.0, -3.0, jnp.log(jnp.asarray([0.3, 5, 1e-3, 2, 0.05, 0.5]))]
-    along = jnp.asarray(np.random.default_rng(3).normal(size=len(x)))
+    x = np.r_[3.0, 0.0, -3.0, np.log([0.3, 5, 1e-3, 2, 0.05, 0.5])]
+    along = np.random.default_rng(3).normal(size=len(x))
     step = 1e-4
 
-    @jax.jit
-    def derivatives(x):
-        """Value and gradient, and how both change along the line."""
-        both = jax.jvp(jax.value_and_grad(total), (x,), (along,))
-        return [jnp.r_[value, gradient] for value, gradient in both]
+    def total(move: float) -> float:
+        return quadrature_log_likelihood(*parts(x + move * along), clicks, unclicked).sum()
 
+    bias, alpha, beta = parts(x)
+    found = quadrature_gradient(bias, alpha, beta, clicks, unclicked)
+    turn = bias.attractive * bias.attractive_rest
+    by_logit = clicks.sum(axis=0) * bias.attractive_rest - turn * found.by_u.sum(axis=0)
+    own = np.concatenate([by_logit, alpha * found.by_alpha, beta * found.by_beta]) @ along
     # central, of fourth order, so that neither the step nor rounding costs more than 1e-9
-    after, before, far, farther = (
-        derivatives(x + i * step * along)[0] for i in (1.0, -1.0, 2.0, -2.0)
-    )
-    differences = (8 * (after - before) - (far - farther)) / (12 * step)
-    own, change = derivatives(x)
-    np.testing.assert_allclose(change, differences, rtol=1e-8, atol=1e-9)
-    assert float(own[1:] @ along) == pytest.approx(float(differences[0]), rel=1e-8)
+    near, far = (total(i * step) - total(-i * step) for i in (1, 2))
+    assert own == pytest.approx((8 * near - far) / (12 * step), rel=1e-8)
 
 
 def test_contexts_without_displays_change_nothing() -> None:
@@ -196,14 +167,44 @@ def test_contexts_without_displays_change_nothing() -> None:
     other, other_gradient = by_quadrature(changed, alpha, beta, clicks, unclicked)
     np.testing.assert_array_equal(value, other)
     np.testing.assert_array_equal(gradient, other_gradient)
-    assert np.all(np.asarray(gradient)[:, :4][never_shown] == 0)
+    assert np.all(gradient[:, :4][never_shown] == 0)
 
 
-def test_parameters_of_relevance_may_be_single_precision() -> None:
-    """A network may give them so; sums of counts must not be rounded to 7 digits with them."""
-    theta, rest = jnp.ones(1), jnp.zeros(1)
-    half = jnp.full(1, 0.5, jnp.float32)
-    clicks, unclicked = jnp.asarray([[100_000_003]]), jnp.asarray([[1]])
-    value = jax.jit(quadrature_log_likelihood)(Emission(theta, rest), half, half, clicks, unclicked)
+def test_sums_of_counts_are_not_rounded() -> None:
+    half = np.full(1, 0.5)
+    clicks, unclicked = np.array([[100_000_003]]), np.array([[1]])
+    emission = Emission(np.ones(1), np.zeros(1))
+    value = quadrature_log_likelihood(emission, half, half, clicks, unclicked)
     # with theta of 1 the pair is beta-binomial
-    assert float(value[0]) == pytest.approx(betaln(100_000_003.5, 1.5) - betaln(0.5, 0.5), rel=1e-9)
+    assert value[0] == pytest.approx(betaln(100_000_003.5, 1.5) - betaln(0.5, 0.5), rel=1e-9)
+
+
+def test_blocks_and_a_shared_emission_change_nothing() -> None:
+    theta, *others = random_pairs(64)
+    assert len(module.blocks(RANDOM)) > 1
+    same = np.broadcast_to(theta[0], theta.shape)
+    emissions = Emission(theta[0], 1 - theta[0]), Emission(same, 1 - same)
+    some = slice(250, 270)  # across the end of a block
+    for kernel in (quadrature_moments, quadrature_gradient):
+        shared, own = (kernel(emission, *others)[:4] for emission in emissions)
+        alone = kernel(emissions[0], *(part[some] for part in others))[:4]
+        for one, other, few in zip(shared, own, alone, strict=True):
+            np.testing.assert_array_equal(one, other)
+            np.testing.assert_allclose(few, one[some], rtol=1e-11, atol=1e-11)
+
+
+def test_nodes_have_the_expectations_of_relevance() -> None:
+    """Without displays those of a Beta: moments of zeta, and means of both logarithms."""
+    alpha, beta = np.array([1e-2, 0.5, 3.0, 4e3]), np.array([2.0, 1e-2, 3.0, 1e3])
+    nothing = np.zeros((4, 1), int)
+    emission = Emission(np.full(1, 0.5), np.full(1, 0.5))
+    at = posterior_nodes(emission, alpha, beta, nothing, nothing, NODES)
+    total = alpha + beta
+    mean, variance = moments_of(at)
+    np.testing.assert_allclose(at.log_likelihood, 0, atol=1e-10)
+    np.testing.assert_allclose(at.weights.sum(axis=0), 1, rtol=1e-13)
+    np.testing.assert_allclose(mean, alpha / total, rtol=1e-9)
+    np.testing.assert_allclose(variance, alpha * beta / total**2 / (total + 1), rtol=1e-8)
+    for logs, own in ((at.log_zeta, alpha), (at.log_other, beta)):
+        expected = digamma(own) - digamma(total)
+        np.testing.assert_allclose((at.weights * logs).sum(axis=0), expected, rtol=1e-8)

@@ -1,6 +1,5 @@
 """Nodes of one set of parameters serve for others near by."""
 
-import jax
 import numpy as np
 import pytest
 from scipy.integrate import quad
@@ -10,8 +9,6 @@ from epiclick.click_models.click_model import Emission
 from epiclick.likelihood import tilting as module
 from epiclick.likelihood.quadrature import quadrature_moments
 from epiclick.likelihood.tilting import tilted
-
-pytestmark = pytest.mark.slow
 
 CONTEXTS, PAIRS, DRAWS = 4, 60, 12
 
@@ -48,17 +45,16 @@ def problem(displays: int, spread: float = 1.0) -> tuple[tuple, tuple]:
 @pytest.mark.parametrize("displays", [0, 1, 8, 60, 1000, 1_000_000])
 def test_moments_are_those_of_the_quadrature(displays: int, spread: int) -> None:
     first, others = problem(displays, spread)
-    with jax.enable_x64(True):
-        found = tilted(*first, *others)
-        exact = [
-            quadrature_moments(
-                Emission(*(part[j] for part in others[0][:2])),
-                others[1][j],
-                others[2][j],
-                *first[3:],
-            )
-            for j in range(DRAWS)
-        ]
+    found = tilted(*first, *others)
+    exact = [
+        quadrature_moments(
+            Emission(*(part[j] for part in others[0][:2])),
+            others[1][j],
+            others[2][j],
+            *first[3:],
+        )
+        for j in range(DRAWS)
+    ]
     mean, variance = np.swapaxes(exact, 0, 1)
     assert np.max(abs(found.mean - mean) / np.sqrt(variance)) < 0.01
     assert np.max(abs(found.variance / variance - 1)) < 0.03
@@ -72,10 +68,9 @@ def test_nodes_suffice_for_nearby_parameters_and_are_refused_otherwise(
     monkeypatch.setattr(
         module, "_by_quadrature", lambda entries: asked.append(len(entries[1])) or usual(entries)
     )
-    with jax.enable_x64(True):
-        for displays in (8, 60, 1_000_000):
-            first, others = problem(displays)
-            tilted(*first, *others)
+    for displays in (8, 60, 1_000_000):
+        first, others = problem(displays)
+        tilted(*first, *others)
     assert sum(asked[:-1]) < 0.1 * 2 * PAIRS * DRAWS
     assert asked[-1] > 0.5 * PAIRS * DRAWS  # so sure of their relevance that it leaves its nodes
 
@@ -91,8 +86,7 @@ def test_the_likelihood_is_that_of_plain_integrals() -> None:
 
         return np.log(sum(quad(f, low, low + 0.25, epsabs=0)[0] for low in (0, 0.25, 0.5, 0.75)))
 
-    with jax.enable_x64(True):
-        found = tilted(*first, *others).log_sum
+    found = tilted(*first, *others).log_sum
     for j, i in ((0, 0), (3, 7), (5, 20), (11, 59)):
         moved, a, b = others[0].attractive_rest[j], others[1][j, i], others[2][j, i]
         ratio = log_integral(moved, a, b, i) - log_integral(rest, alpha[i], beta[i], i)
@@ -104,9 +98,8 @@ def test_the_same_parameters_change_nothing() -> None:
     first, _ = problem(8)
     emission, alpha, beta = first[:3]
     same = Emission(*(part[None] for part in emission[:2]))
-    with jax.enable_x64(True):
-        found = tilted(*first, same, alpha[None], beta[None])
-        mean, variance = quadrature_moments(*first)
+    found = tilted(*first, same, alpha[None], beta[None])
+    mean, variance = quadrature_moments(*first)
     np.testing.assert_allclose(found.log_sum, 0, atol=1e-5)
     np.testing.assert_allclose(found.mean[0], mean, atol=1e-4 * np.sqrt(variance).min())
     np.testing.assert_allclose(found.variance[0], variance, rtol=1e-3)

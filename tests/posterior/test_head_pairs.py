@@ -1,12 +1,10 @@
 """Quantiles by integration against the closed form, which is slow for heads but exact."""
 
-import jax
 import numpy as np
 import pytest
 from scipy.special import betainc
 
-from epiclick.click_models.click_model import Emission
-from epiclick.likelihood.closed_form import exact_posterior
+from epiclick.likelihood.closed_form import mixture_weights
 from epiclick.posterior import pair_posterior
 from epiclick.posterior.pair_posterior import HeadPosterior
 
@@ -29,14 +27,35 @@ def cases() -> tuple[np.ndarray, ...]:
 def exact_cdf(alpha, beta, clicks, unclicked, zeta: np.ndarray) -> np.ndarray:
     """P(relevance <= zeta) from the mixture of 201 Betas; zeta is (ends, pairs)."""
     order = np.array([np.repeat(np.arange(5), row) for row in unclicked])
-    with jax.enable_x64(True):
-        weights, alphas, betas = map(
-            np.asarray,
-            jax.jit(exact_posterior)(
-                Emission(THETA, 1 - THETA), alpha, beta, clicks[:, None], order
-            ),
-        )
+    weights = mixture(1 - THETA[order], alpha + clicks, beta)
+    n = np.arange(DISPLAYS + 1)
+    alphas, betas = (alpha + clicks)[:, None] + n, beta[:, None] + DISPLAYS - n
     return np.stack([(weights * betainc(alphas, betas, z[:, None])).sum(axis=1) for z in zeta])
+
+
+def mixture(rest: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Weights of Beta(a + n, b + W - n), (pairs, W + 1), one display (pairs, W) after the other.
+
+    The product of the numbers of 200 displays would underflow: weights add up to 1 at every step.
+    """
+    weights = np.zeros((len(rest), rest.shape[1] + 1))
+    weights[:, 0] = 1
+    n = np.arange(rest.shape[1] + 1)
+    for j, own in enumerate(rest.T):
+        moved = weights * own[:, None] * (a[:, None] + n)
+        weights = weights * (b[:, None] + j - n)
+        weights[:, 1:] += moved[:, :-1]
+        weights /= weights.sum(axis=1, keepdims=True)
+    return weights
+
+
+def test_the_mixture_is_that_of_the_closed_form(cases) -> None:
+    alpha, beta, clicks, unclicked = (part[:50] for part in cases)
+    few = np.array([np.repeat(np.arange(5), row)[:: DISPLAYS // 16][:16] for row in unclicked])
+    table = np.r_[1 - THETA, 1.0]
+    expected = mixture_weights(table, None, alpha + clicks, beta, few)
+    found = mixture(1 - THETA[few], alpha + clicks, beta)
+    np.testing.assert_allclose(found, expected.T, rtol=1e-11, atol=1e-300)
 
 
 def worst_error(cases: tuple[np.ndarray, ...]) -> float:

@@ -1,6 +1,5 @@
 """The mean of a skewed posterior, against weighted draws from a wider distribution."""
 
-import jax
 import numpy as np
 import pytest
 
@@ -44,12 +43,11 @@ def weighted_mean(density, centre: np.ndarray, covariance: np.ndarray) -> tuple:
 def test_the_mean_of_biases_near_the_anchors_lies_above_the_mode(features: bool) -> None:
     counts = world(500, (1.0, 0.97, 0.93), most=4)
     counts = with_features(counts) if features else counts
-    with jax.enable_x64(True):
-        density = density_of(counts)
-        mode = find_mode(density, np.zeros(2 + 2 * (5 if features else 4))).vector
-        covariance = inverse(-density.curvature(mode).hessian)
-        found = posterior_mean(density, mode, covariance, seed=0)
-        exact, error = weighted_mean(density, found, 1.3 * covariance)
+    density = density_of(counts)
+    mode = find_mode(density, np.zeros(2 + 2 * (5 if features else 4))).vector
+    covariance = inverse(-density.curvature(mode).hessian)
+    found = posterior_mean(density, mode, covariance, seed=0)
+    exact, error = weighted_mean(density, found, 1.3 * covariance)
     sd = np.sqrt(np.diag(covariance))
     assert np.all(error[:2] / sd[:2] < 0.08)
     off, off_at_mode = (abs(each - exact)[:2] / sd[:2] for each in (found, mode))
@@ -106,13 +104,12 @@ def test_the_layer_responds_to_position_bias_by_the_covariance() -> None:
 def test_a_sample_of_the_pairs_gives_the_mean_without_bias(monkeypatch) -> None:
     from epiclick.posterior import mode as mode_module
 
-    with jax.enable_x64(True):
-        density = density_of(world(4000, (1.0, 0.97)))
-        mode = find_mode(density, np.zeros(7)).vector
-        covariance = inverse(-density.curvature(mode).hessian)
-        whole = posterior_mean(density, mode, covariance, seed=0) - mode
-        monkeypatch.setattr(mode_module, "MEAN_SAMPLE", 2500)
-        some = [posterior_mean(density, mode, covariance, seed=i)[0] - mode[0] for i in range(12)]
+    density = density_of(world(4000, (1.0, 0.97)))
+    mode = find_mode(density, np.zeros(7)).vector
+    covariance = inverse(-density.curvature(mode).hessian)
+    whole = posterior_mean(density, mode, covariance, seed=0) - mode
+    monkeypatch.setattr(mode_module, "MEAN_SAMPLE", 2500)
+    some = [posterior_mean(density, mode, covariance, seed=i)[0] - mode[0] for i in range(12)]
     error = np.std(some, ddof=1) / np.sqrt(12)
     assert 0 < error < 0.1 * whole[0]
     assert abs(np.mean(some) - whole[0]) < 3 * error

@@ -2,8 +2,7 @@
 
 import threading
 
-import jax
-import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from epiclick.posterior.density import on_all_cores
@@ -16,10 +15,12 @@ def test_results_come_in_the_order_of_the_pieces(cores: int) -> None:
 
 
 @pytest.mark.parametrize("cores", [1, 3])
-def test_programs_run_in_double_precision(cores: int) -> None:
-    found = list(on_all_cores(lambda i: jnp.asarray(i + 0.1).dtype, range(4), cores))
-    assert {str(kind) for kind in found} == {"float64"}
-    assert jax.numpy.asarray(0.1).dtype == "float32"
+def test_numbers_that_are_not_finite_are_no_warning(cores: int) -> None:
+    """A warning would be an error here; after the pieces it is one again."""
+    found = list(on_all_cores(lambda i: np.log(np.array(i)), [0.0, 1.0], cores))
+    assert found == [-np.inf, 0]
+    with pytest.warns(RuntimeWarning, match="divide by zero"):
+        np.log(np.array(0.0))
 
 
 def test_pieces_run_at_the_same_time() -> None:

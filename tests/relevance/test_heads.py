@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from epiclick.relevance.heads import HEADS, RelevanceHead
+from epiclick.relevance.heads import HEADS, RelevanceHead, betas_of, betas_slope
 from epiclick.relevance.network import apply_mlp
 
 each_head = pytest.mark.parametrize("head", HEADS.values(), ids=list(HEADS))
@@ -72,3 +72,41 @@ def test_columns_of_points_are_what_members_say() -> None:
     assert np.isnan([columns["alpha"], columns["beta"]]).all()
     alone = head.columns(first[:1], second[:1], 0.5, above=0.5)
     assert np.isnan([alone["low"], alone["high"], alone["prob_above"]]).all()
+
+
+@pytest.mark.parametrize("smooth", [False, True])
+def test_slopes_of_betas_are_those_of_a_complex_step(smooth: bool) -> None:
+    """Far out and near 0 as well; with a kink the confidence falls where it is negative."""
+    grid = np.array([-30.0, -4.0, -0.3, 1e-3, 0.8, 5.0, 40.0])
+    mean_logit, confidence = (axis.ravel() for axis in np.meshgrid(grid, grid))
+    by_alpha, by_beta = np.random.default_rng(0).normal(size=(2, len(mean_logit)))
+
+    def total(x, y):
+        nu = 1 + (np.log1p(np.exp(y)) if smooth else np.sign(y.real) * y)
+        return nu * (by_alpha / (1 + np.exp(-x)) + by_beta / (1 + np.exp(x)))
+
+    alpha, beta = betas_of(mean_logit, confidence, np, smooth=smooth)
+    value = total(mean_logit + 0j, confidence + 0j).real
+    np.testing.assert_allclose(by_alpha * alpha + by_beta * beta, value, rtol=1e-12)
+    step = 1e-30j
+    expected = (
+        total(mean_logit + step, confidence + 0j).imag / 1e-30,
+        total(mean_logit + 0j, confidence + step).imag / 1e-30,
+    )
+    found = betas_slope(mean_logit, confidence, by_alpha, by_beta, smooth=smooth)
+    for own, true in zip(found, expected, strict=True):
+        np.testing.assert_allclose(own, true, rtol=1e-11, atol=1e-300)
+
+
+def test_slopes_of_betas_are_those_of_jax() -> None:
+    import jax
+    import jax.numpy as jnp
+
+    rng = np.random.default_rng(1)
+    raw, by_shape = rng.normal(0, 3, (2, 50)), rng.normal(size=(2, 50))
+    for smooth in (False, True):
+        with jax.enable_x64(True):
+            _, pull = jax.vjp(lambda *own, s=smooth: betas_of(*own, jnp, smooth=s), *raw)
+            expected = pull(tuple(map(jnp.asarray, by_shape)))
+        found = betas_slope(*raw, *by_shape, smooth=smooth)
+        np.testing.assert_allclose(found, expected, rtol=1e-12)

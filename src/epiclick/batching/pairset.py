@@ -72,10 +72,12 @@ class Origin(NamedTuple):
     Attributes:
         counts: all pairs.
         row: (pairs,) the pair that stands for each.
+        weight: (pairs,) of each of them; None for 1.
     """
 
     counts: ClickCounts
     row: np.ndarray
+    weight: np.ndarray | None = None
 
 
 @dataclass(frozen=True, eq=False)

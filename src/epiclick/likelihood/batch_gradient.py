@@ -26,6 +26,7 @@ from epiclick.likelihood.pairs import Bucket, PairBatch
 from epiclick.likelihood.quadrature import (
     NODES,
     Gradient,
+    log_attractive,
     quadrature_gradient,
     quadrature_log_likelihood,
 )
@@ -68,7 +69,7 @@ def batch_gradient(
     by_u = np.zeros(2 * contexts if affine else contexts)
     by_v = np.zeros(2 * contexts)
     u, v = forms(emission)
-    log_theta = np.log(emission.attractive)
+    log_theta = log_attractive(emission)
     clicked = np.zeros(contexts)
     for part, bucket in batch.parts():
         a, b, weight = alpha[part], beta[part], batch.weight[part]
@@ -117,7 +118,7 @@ def pair_log_likelihoods(
     samples = len(emission.attractive)
     found = np.empty((samples, len(alpha)))
     u, v = forms(emission)
-    log_theta = np.log(emission.attractive)
+    log_theta = log_attractive(emission)
     for part, bucket in batch.parts():
         a, b = alpha[part], beta[part]
         if emission.is_affine:

@@ -152,7 +152,9 @@ def attracted(a: np.ndarray, b: np.ndarray, clicks: np.ndarray) -> np.ndarray:
     found = np.zeros((3, len(a)))
     (some,) = np.nonzero(clicks)  # of most pairs, none
     a, total, count = a[some], a[some] + b[some], clicks[some].astype(np.float64)
-    found[0, some] = log_rising(a, count) - log_rising(total, count)
+    # symmetric in M and b: the smaller of them keeps the logarithms, which cancel, small
+    fewer, more = np.minimum(count, b[some]), np.maximum(count, b[some])
+    found[0, some] = log_rising(a, fewer) - log_rising(a + more, fewer)
     by_total = rising_slope(total, count)
     found[1, some] = rising_slope(a, count) - by_total
     found[2, some] = -by_total

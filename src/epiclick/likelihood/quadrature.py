@@ -91,6 +91,11 @@ class PosteriorNodes(NamedTuple):
     log_other: np.ndarray
 
 
+def log_attractive(emission: Emission) -> np.ndarray:
+    """log A, finite where A underflows: a context without clicks there has no term."""
+    return np.log(np.maximum(emission.attractive, TINY))
+
+
 def log_examined(emission: Emission, clicks: np.ndarray) -> np.ndarray:
     """Logarithm of the factor of the integral, prod A_k^M_k where B is 0: (pairs,).
 
@@ -99,7 +104,7 @@ def log_examined(emission: Emission, clicks: np.ndarray) -> np.ndarray:
     """
     if emission.is_affine:
         return np.zeros(len(clicks))
-    log_theta = np.log(emission.attractive)
+    log_theta = log_attractive(emission)
     return clicks @ log_theta if log_theta.ndim == 1 else (clicks * log_theta).sum(axis=1)
 
 

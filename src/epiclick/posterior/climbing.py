@@ -7,7 +7,7 @@ mini-batch training comes before.
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -96,10 +96,9 @@ class Climb:
 
 def _reweighted(density: Density, weight: np.ndarray) -> Density:
     """The density of the pairs that an `origin` has, with these weights (pairs,)."""
-    from dataclasses import replace
-
     pairs = density.pairs
     assert pairs.origin is not None
     own = np.bincount(pairs.origin.row, weight, len(pairs.batches.counts))
     batches: Batches = replace(pairs.batches, weight=own)
-    return replace(density, pairs=replace(pairs, batches=batches))
+    origin = pairs.origin._replace(weight=weight)
+    return replace(density, pairs=replace(pairs, batches=batches, origin=origin))

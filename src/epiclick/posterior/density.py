@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow.compute as pc
 from scipy.sparse import csr_array
 
-from epiclick.batching.pairset import CACHED_BYTES, PairSet
+from epiclick.batching.pairset import CACHED_BYTES, Origin, PairSet
 from epiclick.click_models.click_model import ClickModel, Emission
 from epiclick.data.counts import ClickCounts
 from epiclick.likelihood.batch_gradient import batch_gradient, pair_log_likelihoods
@@ -260,11 +260,9 @@ class Density:
         batches, origin = self.pairs.batches, self.pairs.origin
         rows = len(batches.counts)
         if origin is None:
-            cluster, row = query_clusters(batches.counts), np.arange(rows)
-        else:
-            cluster, row = query_clusters(origin.counts), origin.row
-        count = np.ones(len(row)) if origin is not None else batches.weight
-        count = np.ones(len(row)) if count is None else count
+            origin = Origin(batches.counts, np.arange(rows), batches.weight)
+        cluster, row = query_clusters(origin.counts), origin.row
+        count = np.ones(len(row)) if origin.weight is None else origin.weight
         shape = (rows + 1, int(cluster.max(initial=0)) + 1)
         return csr_array((count, (row, cluster)), shape)
 
@@ -327,19 +325,24 @@ def on_all_cores(
     """Results of a program for each piece, in their order, so that sums are reproducible.
 
     Arithmetic on a few thousand pairs keeps one core busy, and lets other threads run meanwhile.
-    Only a few pieces are in memory at a time.
+    Only a few pieces are in memory at a time. Numpy does not warn of numbers that are not finite: a
+    step towards the mode may go too far, and is then refused.
 
     Args:
         program: of a piece.
         pieces: the inputs.
         cores: number of threads; default the number of cores.
     """
-
     cores = len(available_cores()) if cores is None else cores
+
+    def quietly(piece: Piece) -> Result:
+        with np.errstate(all="ignore"):  # of this thread
+            return program(piece)
+
     if cores == 1:
-        yield from map(program, pieces)
+        yield from map(quietly, pieces)
         return
     remaining = iter(pieces)
     with ThreadPoolExecutor(cores) as threads:
         while some := list(islice(remaining, 2 * cores)):
-            yield from threads.map(program, some)
+            yield from threads.map(quietly, some)

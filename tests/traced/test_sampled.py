@@ -7,8 +7,12 @@ import pytest
 
 from epiclick.beta import Beta
 from epiclick.click_models.click_model import Emission
-from epiclick.likelihood.closed_form import exact_log_likelihood
-from epiclick.likelihood.sampled import log_likelihood_of_samples, sampled_log_likelihood
+from epiclick.likelihood.batch_gradient import pair_log_likelihoods
+from epiclick.likelihood.pairs import Bucket, PairBatch
+from epiclick.traced.sampled import log_likelihood_of_samples, sampled_log_likelihood
+
+from ..likelihood.affine_pairs import EMISSION as AFFINE
+from ..likelihood.affine_pairs import FEW, A, B, columns
 
 pytestmark = pytest.mark.slow
 
@@ -25,8 +29,9 @@ def exact() -> np.ndarray:
     width = UNCLICKED.sum(axis=1).max()
     order = [np.repeat(np.arange(3), row) for row in UNCLICKED]
     padded = np.array([np.r_[row, np.full(width - len(row), -1)] for row in order])
-    parts = (RELEVANCE.alpha, RELEVANCE.beta, CLICKS.astype(float), padded)
-    return np.asarray(exact_log_likelihood(EMISSION, *map(jnp.asarray, parts)))
+    batch = PairBatch((Bucket(CLICKS, UNCLICKED, padded),), np.ones(len(CLICKS)))
+    one = Emission(EMISSION.attractive[None], EMISSION.attractive_rest[None])
+    return pair_log_likelihoods(one, RELEVANCE.alpha, RELEVANCE.beta, batch)[0]
 
 
 def sampled(samples: int, seed: int, clicks: np.ndarray = CLICKS) -> np.ndarray:
@@ -49,6 +54,15 @@ def test_each_sample_is_the_product_of_its_probabilities() -> None:
     seen = THETA * zeta[:, :, None]
     expected = (seen ** CLICKS[:, None] * (1 - seen) ** UNCLICKED[:, None]).prod(axis=-1)
     np.testing.assert_allclose(got, np.log(expected), rtol=1e-12)
+
+
+def test_samples_of_unattractive_items_that_are_clicked_too() -> None:
+    *_, clicks, unclicked = columns(FEW)
+    zeta = np.random.default_rng(0).uniform(0.05, 0.95, (len(FEW), 3))
+    p = A * zeta[:, :, None] + B * (1 - zeta[:, :, None])
+    expected = np.log(p ** clicks[:, None] * (1 - p) ** unclicked[:, None]).sum(axis=-1)
+    got = log_likelihood_of_samples(AFFINE, np.log(zeta), np.log1p(-zeta), clicks, unclicked)
+    np.testing.assert_allclose(got, expected, rtol=1e-12)
 
 
 def test_the_mean_over_samples_is_unbiased() -> None:
