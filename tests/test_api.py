@@ -16,7 +16,7 @@ from epiclick.errors import InputError
 from epiclick.evaluation.log_scores import evaluate
 from epiclick.fitted.parameters import without_uncertainty
 from epiclick.fitted.state import FittedModel
-from epiclick.posterior.mode import SETTLED
+from epiclick.posterior.mode import NEAR
 
 from .raising import raises_code
 
@@ -211,9 +211,9 @@ def test_a_saved_model_answers_the_same_without_jax(
 
 
 def assert_same_bias(one: ec.EpistemicPBM, other: ec.EpistemicPBM, positions: int = 3) -> None:
-    """The same but for the tolerance of the search for the mode, SETTLED deviations."""
+    """The same but for the tolerance of the search for the mode, NEAR deviations."""
     a, b = (each.position_bias()[:positions] for each in (one, other))
-    assert np.all(abs(a["mean"] - b["mean"]) <= SETTLED * (b["high"] - b["low"]))
+    assert np.all(abs(a["mean"] - b["mean"]) <= NEAR * (b["high"] - b["low"]))
 
 
 def test_a_start_from_another_model_is_where_training_begins(
@@ -319,15 +319,15 @@ def test_a_single_position_and_contexts_of_several_columns(bare: ec.ClickCounts)
     assert anchored[["device", "position"]].to_numpy().tolist() == [["desk", 1]]
 
 
-def test_without_features_the_mode_is_found_after_a_short_training(bare: ec.ClickCounts) -> None:
-    short, long = (
-        ec.EpistemicPBM(epochs=epochs).fit(bare, progress=False) for epochs in (None, 60)
-    )
-    assert (short.fitted_.training.epochs, long.fitted_.training.epochs) == (10, 60)
-    here, there = short.fitted_.posterior, long.fitted_.posterior
+def test_without_features_the_mode_is_found_from_any_start(bare: ec.ClickCounts) -> None:
+    far, near = (ec.EpistemicPBM(epochs=epochs).fit(bare, progress=False) for epochs in (1, None))
+    assert far.fitted_.training.epochs == 1 < near.fitted_.training.epochs < 60
+    here, there = far.fitted_.posterior, near.fitted_.posterior
     sd = np.sqrt(np.diag(there.bayes))
-    np.testing.assert_allclose((here.mean - there.mean) / sd, 0, atol=0.01)
-    np.testing.assert_allclose(np.diag(here.robust), np.diag(there.robust), rtol=0.01)
+    np.testing.assert_allclose((here.mean - there.mean) / sd, 0, atol=1e-3)
+    np.testing.assert_allclose(np.diag(here.robust), np.diag(there.robust), rtol=1e-2)
+    history = near.history_
+    assert (history["log_likelihood"].diff().dropna() > -1e-6).all()
+    assert history["validation"].notna().all()
     # without a search for the mode, training has to converge
-    for options in ({"members": 2}, {"estimator": "exact"}):
-        assert ec.EpistemicPBM(**options)._plan(bare).training.epochs == 300
+    assert ec.EpistemicPBM(estimator="exact")._plan(bare).training.epochs == 300

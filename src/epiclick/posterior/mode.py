@@ -28,7 +28,7 @@ from epiclick.posterior.density import Curvature, Density
 SETTLED = 1e-6
 """Standard deviations from the mode, in the direction of the next step, at which it is reached."""
 
-NEAR = 0.02
+NEAR = 2e-3
 """Standard deviations from the mode within which the Hessian is close to that at the mode."""
 
 MOST_CHEAP_STEPS = 60
