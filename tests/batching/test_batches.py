@@ -1,5 +1,7 @@
 """Batches contain every pair once, in fixed shapes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -136,6 +138,22 @@ def test_buckets_are_of_the_pairs_own_displays() -> None:
     displays, clicks = counts.dense()
     sizes = np.bincount(bucket_of((displays - clicks).sum(axis=1)), minlength=9)
     assert batches.capacity == tuple(sizes)
+
+
+@pytest.mark.parametrize("shown", [(), (0, 2), (1, 3)], ids=["none", "first", "last"])
+def test_pairs_that_were_never_shown_have_a_bucket_too(shown: tuple[int, ...]) -> None:
+    """Without displays, and not that of the next pair."""
+    counts = random_counts(4)
+    kept = np.isin(counts.pair, shown)
+    entries = {name: getattr(counts, name)[kept] for name in ("pair", "context", "clicks")}
+    counts = replace(counts, **entries, displays=50 * counts.displays[kept])
+    batches = Batches(counts, 10)
+    (pairs,) = batches.epoch()
+    unclicked = counts_in(batches.assemble(pairs))[1].sum(axis=1)
+    displays, clicks = counts.dense(pairs)
+    np.testing.assert_array_equal(unclicked, (displays - clicks).sum(axis=1))
+    expected = np.bincount(bucket_of(np.array([0 if i not in shown else 99 for i in range(4)])))
+    assert batches.capacity[: len(expected)] == tuple(expected)
 
 
 def test_batches_of_small_logs_are_never_empty() -> None:

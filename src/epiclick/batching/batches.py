@@ -228,9 +228,9 @@ class Batches:
 
 def _by_bucket(counts: ClickCounts, affine: bool) -> list[np.ndarray]:
     """Pairs of each bucket."""
-    start = np.searchsorted(counts.pair, np.arange(len(counts)))
     summed = counts.displays if affine else counts.displays - counts.clicks
-    bucket = bucket_of(np.add.reduceat(summed, start))
+    # bincount sums in float64, exact up to 2^53; a pair may have no entries
+    bucket = bucket_of(np.bincount(counts.pair, summed, len(counts)))
     return [np.flatnonzero(bucket == i) for i in range(BUCKETS)]
 
 
