@@ -136,10 +136,14 @@ def test_exposure_in_the_posterior(both):
     found = []
     for counts in both:
         pairs = PairSet.of(counts, None, 64)
-        prior = Prior.__new__(Prior)  # chunks do not look at it
+        prior = Prior.__new__(Prior)  # parts do not look at it
         emitter = Emitter(click_model("ubm"), len(counts.contexts), 0)
         density = Density(pairs, (), emitter, prior, pairs.width)
-        found.append(np.concatenate([chunk.inputs for chunk in density.chunks()]))
+        rows = np.full((len(counts), pairs.width + 1), np.nan)
+        for part in density.parts():
+            shown = part.pairs >= 0
+            rows[part.pairs[shown]] = part.given[shown]
+        found.append(rows)
     np.testing.assert_array_equal(*found)
 
 

@@ -111,8 +111,8 @@ def fit_model(
         progress: show a progress bar, on a terminal.
         randomised: pages with a random ranking, not in `counts`, to compare position bias with.
     """
-    if not plan.objective.is_point:
-        refuse_after_fork()  # sampled estimators compile programs
+    if not plan.objective.is_point or plan.posterior == "nuts":
+        refuse_after_fork()  # these use jax
     train, held_out = _hold_out(plan, counts, valid)
     if plan.anchor is not None:
         check_anchor(train, plan.anchor)

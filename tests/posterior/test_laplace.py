@@ -113,17 +113,12 @@ def test_a_posterior_is_centered_at_its_mean_and_keeps_the_body() -> None:
     following = drawn @ np.linalg.inv(bias) @ posterior.bayes[:2]
     np.testing.assert_allclose(following[:, :2], drawn, atol=1e-9)
     drawn = posterior.mean + following
-    with jax.enable_x64(True):
-        density = make_density(pairs_of(counts), start, PositionBased(), 0)
-        mode = find_mode(density, to_vector(start, PositionBased(), 0))
-        assert posterior.gradient**2 == pytest.approx(
-            mode.gradient @ posterior.bayes @ mode.gradient
-        )
-        assert posterior.gradient < SETTLED
-        mean = posterior_mean(density, mode.vector, posterior.bayes, seed=0)
-        log_weights = density.change(posterior.mean, drawn)
-        exact = density.value(drawn) - density.value(posterior.mean[None])
-    np.testing.assert_allclose(log_weights, exact, rtol=1e-3, atol=1e-3)
+    density = make_density(pairs_of(counts), start, PositionBased(), 0)
+    mode = find_mode(density, to_vector(start, PositionBased(), 0))
+    assert posterior.gradient**2 == pytest.approx(mode.gradient @ posterior.bayes @ mode.gradient)
+    assert posterior.gradient < SETTLED
+    mean = posterior_mean(density, mode.vector, posterior.bayes, seed=0)
+    log_weights = density.value(drawn) - density.value(posterior.mean[None])
     log_weights += 0.5 * np.square(noise).sum(axis=1)
     arviz = array_stats.psislw(-log_weights)[1]
     assert posterior.pareto_k == pytest.approx(float(arviz), rel=1e-6)
