@@ -22,6 +22,7 @@ import pytest
 import epiclick as ec
 from epiclick.evaluation.backtest import backtest
 from epiclick.evaluation.log_scores import evaluate
+from epiclick.posterior.mode import SETTLED
 
 pytestmark = pytest.mark.slow
 
@@ -213,6 +214,8 @@ def test_numbers_are_as_recorded(case):
     for name, value in expected.items():
         # shares are ratios of variances: their rounding is that of 1, however small they are
         rounding = 1e-8 if name.endswith("_share") else 1e-9
+        # what is left of the gradient is noise below the tolerance of the search for the mode
+        rounding = SETTLED if name.endswith(".gradient") else rounding
         if not isinstance(value, float | int) or isinstance(value, bool):
             if same and found[name] != value:
                 wrong[name] = (value, found[name])

@@ -181,7 +181,7 @@ def test_sums_of_counts_are_not_rounded() -> None:
 
 def test_blocks_and_a_shared_emission_change_nothing() -> None:
     theta, *others = random_pairs(64)
-    assert len(module.blocks(RANDOM)) > 1
+    assert len(module.blocks(RANDOM, module.NODES)) > 1
     same = np.broadcast_to(theta[0], theta.shape)
     emissions = Emission(theta[0], 1 - theta[0]), Emission(same, 1 - same)
     some = slice(250, 270)  # across the end of a block

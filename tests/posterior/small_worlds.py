@@ -75,8 +75,9 @@ def start_of(counts: ClickCounts, hidden: Sequence[int] = (4,), seed: int = 2) -
     return Parameters(layers, PointLookup(np.zeros(contexts)))
 
 
-def density_of(counts: ClickCounts, anchor: int | None = 0) -> Density:
-    return make_density(pairs_of(counts), start_of(counts), PositionBased(), anchor)
+def density_of(counts: ClickCounts, anchor: int | None = 0, batch_size: int = 10_000) -> Density:
+    pairs = pairs_of(counts, batch_size)
+    return make_density(pairs, start_of(counts), PositionBased(), anchor)
 
 
 def brute_log_density(counts: ClickCounts, anchor: int | None, vector: np.ndarray) -> float:

@@ -7,6 +7,7 @@ import pytest
 from scipy.special import expit
 
 from epiclick.click_models.click_model import Emission
+from epiclick.likelihood import quadrature
 from epiclick.likelihood.batch_gradient import batch_gradient
 from epiclick.likelihood.pairs import Bucket, PairBatch, slots_of
 from epiclick.likelihood.quadrature import quadrature_gradient
@@ -215,7 +216,7 @@ def test_blocks_and_more_nodes_change_nothing(
     given = (emission, raw, clicks, displays - clicks)
     whole = pair_curvature(*given, weight=weight)
     finer = pair_curvature(*given, nodes=2 * module.NODES, weight=weight)
-    monkeypatch.setattr(module, "BLOCK", 7)
+    monkeypatch.setattr(quadrature, "BLOCK", 7 * module.NODES)
     for one, some, more in zip(whole, pair_curvature(*given, weight=weight), finer, strict=True):
         np.testing.assert_allclose(some, one, rtol=1e-11, atol=1e-12)
         np.testing.assert_allclose(more, one, rtol=1e-7, atol=1e-7)

@@ -250,11 +250,22 @@ def test_a_sample_of_distinct_vectors_represents_all_pairs() -> None:
     size = len(few.pairs.batches.counts)
     found = []
     for seed in range(200):
-        some, factor = few.sample(size // 2, seed)
-        assert factor == size / (size // 2)
-        found.append(factor * (some.slope(vector)[1] - prior))
+        found.append(few.sample(size // 2, seed).slope(vector)[1] - prior)
     error = np.std(found, axis=0, ddof=1) / np.sqrt(len(found))
     assert np.all(abs(np.mean(found, axis=0) - expected) < 4 * error)
+
+
+def test_a_rough_hessian_is_close_to_the_exact_one() -> None:
+    counts = with_features(world(4_000, THETA))
+    density = density_of(counts, batch_size=500)
+    vector = 0.1 * np.random.default_rng(0).standard_normal(12)
+    exact = density.curvature(vector).hessian
+    whole, part = (density.rough_hessian(vector, most) for most in (4_000, 2_000))
+    # a Hessian serves as a start if it is as steep as the exact one in every direction
+    np.testing.assert_allclose(np.linalg.eigvals(np.linalg.solve(whole, exact)), 1, atol=1e-2)
+    ratios = np.linalg.eigvals(np.linalg.solve(part, exact)).real
+    assert 0.6 < ratios.min() < 0.99  # fewer pairs were used
+    assert ratios.max() < 1.7
 
 
 def test_every_query_is_its_own_cluster_unless_there_are_many(

@@ -11,6 +11,9 @@ from epiclick.estimators.estimator import Betas, Draws, Gradient
 from epiclick.likelihood.batch_gradient import batch_gradient
 from epiclick.likelihood.pairs import PairBatch
 
+NODES = 40
+"""Of the quadrature for heads: more accurate than the network, which is float32."""
+
 
 @dataclass(frozen=True)
 class Marginal:
@@ -33,7 +36,7 @@ class Marginal:
         self, relevance: Betas, position: Emission, batch: PairBatch, draws: Draws | None = None
     ) -> Gradient:
         """The log-likelihood of one batch and its derivatives."""
-        found = batch_gradient(position, *relevance, batch)
+        found = batch_gradient(position, *relevance, batch, NODES)
         weight = batch.weight
         by_relevance = Betas(weight * found.by_alpha, weight * found.by_beta)
         return Gradient(float(weight @ found.value), by_relevance, found.by_logit)

@@ -70,16 +70,14 @@ def batch_gradient(
     by_v = np.zeros(2 * contexts)
     u, v = forms(emission)
     log_theta = log_attractive(emission)
-    clicked = np.zeros(contexts)
+    clicked, total = np.zeros(contexts), _total_clicks(batch, affine)
+    first = np.zeros((3, len(alpha))) if affine else attracted(alpha, beta, total)
+    after = alpha + total
     for part, bucket in batch.parts():
-        a, b, weight = alpha[part], beta[part], batch.weight[part]
-        first = np.zeros((3, len(a)))
+        a, b, weight = after[part], beta[part], batch.weight[part]
         if not affine:
-            own_clicks = bucket.clicks.sum(axis=1)
-            first = attracted(a, b, own_clicks)
-            first[0] += bucket.over_contexts(log_theta[None])[0]
-            clicked += _by_context(bucket, weight[:, None] * bucket.clicks, contexts)
-            a = a + own_clicks
+            first[0, part] += bucket.over_contexts(log_theta[None])[0]
+            clicked += _weighted_sum(bucket, weight, bucket.clicks, contexts)
         found: Expansion | Gradient
         if bucket.order is not None:
             found = expand(u, v, a, b, bucket.order)
@@ -90,12 +88,13 @@ def batch_gradient(
         else:
             clicks = bucket.clicks if affine else np.zeros_like(bucket.clicks)
             found = quadrature_gradient(bucket.at(emission), a, b, clicks, bucket.unclicked, nodes)
-            by_u += _by_form(bucket, weight[:, None] * found.by_u, contexts)
+            by_u += _by_form(bucket, weight, found.by_u, contexts)
             if found.by_v is not None:
-                by_v += _by_form(bucket, weight[:, None] * found.by_v, contexts)
-        value[part] = first[0] + found.value
-        by_alpha[part] = first[1] + found[1]
-        by_beta[part] = first[2] + found[2]
+                by_v += _by_form(bucket, weight, found.by_v, contexts)
+        value[part], by_alpha[part], by_beta[part] = found[:3]
+    value += first[0]
+    by_alpha += first[1]
+    by_beta += first[2]
     slope = emission.attractive * emission.attractive_rest
     if not affine:
         by_logit = clicked * emission.attractive_rest - slope * by_u
@@ -119,14 +118,13 @@ def pair_log_likelihoods(
     found = np.empty((samples, len(alpha)))
     u, v = forms(emission)
     log_theta = log_attractive(emission)
+    total = _total_clicks(batch, emission.is_affine)
+    found[...] = 0 if emission.is_affine else attracted(alpha, beta, total)[0]
+    after = alpha + total
     for part, bucket in batch.parts():
-        a, b = alpha[part], beta[part]
-        if emission.is_affine:
-            found[:, part] = 0
-        else:
-            own_clicks = bucket.clicks.sum(axis=1)
-            found[:, part] = bucket.over_contexts(log_theta) + attracted(a, b, own_clicks)[0]
-            a = a + own_clicks
+        a, b = after[part], beta[part]
+        if not emission.is_affine:
+            found[:, part] += bucket.over_contexts(log_theta)
         if bucket.order is not None:
             found[:, part] += log_expanded(u, v, a, b, bucket.order)
             continue
@@ -180,11 +178,12 @@ def known_gradient(
         # derivative in P
         change = bucket.clicks / click - bucket.unclicked / skip
         by_relevance[part] = (zeta[part] * other[part]) * (change * (a - b)).sum(axis=1)
-        change *= batch.weight[part][:, None]
         own = [change * (a * a_rest) * z]
         if local.is_affine:
             own.append(change * (b * b_rest) * o)
-        by_logit += np.concatenate([_by_context(bucket, each, contexts) for each in own])
+        weight = batch.weight[part]
+        sums = [_weighted_sum(bucket, weight, each, contexts) for each in own]
+        by_logit += np.concatenate(sums)
     return KnownGradient(value, by_relevance, by_logit)
 
 
@@ -193,15 +192,24 @@ def _summed(code: np.ndarray, values: np.ndarray, codes: int) -> np.ndarray:
     return np.bincount(code, values.ravel(), codes)[:-1]
 
 
-def _by_context(bucket: Bucket, values: np.ndarray, contexts: int) -> np.ndarray:
-    """Sum over pairs of values (pairs, contexts or slots): (contexts,)."""
+def _total_clicks(batch: PairBatch, affine: bool) -> np.ndarray:
+    """(pairs,) clicks that turn the Beta of relevance; 0 if they are among the forms."""
+    if affine:
+        return np.zeros(len(batch.weight))
+    return np.concatenate([bucket.clicks.sum(axis=1) for bucket in batch.buckets])
+
+
+def _weighted_sum(
+    bucket: Bucket, weight: np.ndarray, values: np.ndarray, contexts: int
+) -> np.ndarray:
+    """Weighted sum over pairs of values (pairs, contexts or slots): (contexts,)."""
     if bucket.slots is None:
-        return values.sum(axis=0)
-    return np.bincount(bucket.slots.ravel(), values.ravel(), contexts)
+        return weight @ values
+    return np.bincount(bucket.slots.ravel(), (weight[:, None] * values).ravel(), contexts)
 
 
-def _by_form(bucket: Bucket, values: np.ndarray, contexts: int) -> np.ndarray:
+def _by_form(bucket: Bucket, weight: np.ndarray, values: np.ndarray, contexts: int) -> np.ndarray:
     """The same for values by form: those of skips and, if there are as many more, of clicks."""
     size = bucket.clicks.shape[1]
     kinds = [values[:, start : start + size] for start in range(0, values.shape[1], size)]
-    return np.concatenate([_by_context(bucket, kind, contexts) for kind in kinds])
+    return np.concatenate([_weighted_sum(bucket, weight, kind, contexts) for kind in kinds])

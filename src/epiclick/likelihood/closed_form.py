@@ -44,7 +44,7 @@ import numpy as np
 from epiclick.click_models.click_model import Emission
 from epiclick.likelihood.rising import log_rising, rising_slope
 
-BLOCK = 40_000
+BLOCK = 160_000
 """Numbers in the largest array of a block: pairs times the square of the number of displays."""
 
 

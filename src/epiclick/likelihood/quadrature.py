@@ -48,8 +48,8 @@ FURTHEST = 24.0  # in t; tails of p = 1e-8 end before
 NEGLIGIBLE = 32.0  # the integrand is cut off this far below its peak, in logarithms
 TINY = np.finfo(np.float64).tiny
 
-BLOCK = 256
-"""Pairs at a time: their nodes fit in the processor's cache."""
+BLOCK = 24_576
+"""Nodes of all pairs that are processed at once: their arrays fit in the processor's cache."""
 
 
 class Gradient(NamedTuple):
@@ -128,7 +128,7 @@ def quadrature_log_likelihood(
         nodes: number of nodes.
     """
     found = log_examined(emission, clicks)
-    for part in blocks(len(alpha)):
+    for part in blocks(len(alpha), nodes):
         columns = (alpha[part], beta[part], clicks[part], unclicked[part])
         f = _integrand(_of_pairs(emission, part), *columns)
         found[part] += _log_sum(_terms(f, nodes)[1])[0] - log_beta(alpha[part], beta[part])
@@ -149,7 +149,7 @@ def quadrature_gradient(
     value, by_alpha, by_beta = np.empty(pairs), np.empty(pairs), np.empty(pairs)
     by_u = np.empty((pairs, count))
     by_v = np.empty((pairs, count)) if emission.is_affine else None
-    for part in blocks(pairs):
+    for part in blocks(pairs, nodes):
         f = _integrand(
             _of_pairs(emission, part), alpha[part], beta[part], clicks[part], unclicked[part]
         )
@@ -184,7 +184,7 @@ def quadrature_moments(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of relevance given the clicks: (pairs,) each."""
     mean, variance = np.empty(len(alpha)), np.empty(len(alpha))
-    for part in blocks(len(alpha)):
+    for part in blocks(len(alpha), nodes):
         columns = (alpha[part], beta[part], clicks[part], unclicked[part])
         at = posterior_nodes(_of_pairs(emission, part), *columns, nodes)
         mean[part], variance[part] = moments_of(at)
@@ -213,8 +213,9 @@ def posterior_nodes(
     return PosteriorNodes(log_integral - log_beta(alpha, beta), weights, *at)
 
 
-def blocks(pairs: int, size: int = BLOCK) -> list[slice]:
-    """Consecutive pairs that are processed at once."""
+def blocks(pairs: int, nodes: int) -> list[slice]:
+    """Consecutive pairs that are processed at once, with this number of nodes each."""
+    size = max(BLOCK // nodes, 1)
     return [slice(start, start + size) for start in range(0, pairs, size)]
 
 

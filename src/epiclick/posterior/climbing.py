@@ -84,11 +84,11 @@ class Climb:
             deferred_interrupts() as check,
         ):
             start = to_vector(starts[0], clicks, self.anchor)
-            own = climb(density, start, self.settings.seed, self.settings.epochs, add_row)
+            own = climb(density, start, self.settings.epochs, add_row)
             networks = [from_vector(starts[0], clicks, self.anchor, own)]
             for i in range(1, len(starts)):
                 share = density if weight is None else _reweighted(density, weight[i])
-                vector = find_mode_and_prior(share, own, self.settings.seed)[1].vector
+                vector = find_mode_and_prior(share, own)[1].vector
                 networks.append(from_vector(starts[i], clicks, self.anchor, vector))
                 check()
         return Trained(networks, history, len(history))

@@ -29,13 +29,10 @@ from epiclick.likelihood.quadrature import (
     log_examined,
     posterior_nodes,
 )
-from epiclick.relevance.heads import betas_of, probability
+from epiclick.relevance.heads import betas_of, probability, softplus
 
 NODES = 48
 """Of the quadrature, accurate to 1e-9 per pair."""
-
-BLOCK = 128
-"""Pairs at a time."""
 
 
 class PairCurvature(NamedTuple):
@@ -90,7 +87,7 @@ def pair_curvature(
     alpha, beta = betas_of(raw[:, 0], raw[:, 1], np, smooth=True)
     first, second = _shape_derivatives(alpha, beta)
     turn, turned = _raw_to_shape(raw)  # (pairs, 2 shapes, 2 raws), (pairs, 2, 2, 2)
-    for part in blocks(pairs, BLOCK):
+    for part in blocks(pairs, nodes):
         own_slots = None if slots is None else slots[part]
         local = emission if own_slots is None else emission.at(own_slots)
         counts = (clicks[part], unclicked[part])
@@ -249,7 +246,7 @@ def _shape_derivatives(alpha: np.ndarray, beta: np.ndarray) -> tuple[np.ndarray,
 def _raw_to_shape(raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Derivatives of (alpha, beta) in the raw outputs: (pairs, 2, 2) and (pairs, 2, 2, 2)."""
     mean, other = probability(raw[:, 0], np), probability(-raw[:, 0], np)
-    nu = np.logaddexp(0.0, raw[:, 1]) + 1
+    nu = softplus(raw[:, 1], np) + 1
     rise, fall = (
         probability(raw[:, 1], np),
         probability(-raw[:, 1], np),

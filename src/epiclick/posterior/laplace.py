@@ -137,7 +137,7 @@ def find_posterior(
         progress: whether to show a progress bar of the chains on a terminal.
     """
     density = make_density(pairs, parameters, clicks, anchor, known)
-    density, mode = find_mode_and_prior(density, to_vector(parameters, clicks, anchor), seed)
+    density, mode = find_mode_and_prior(density, to_vector(parameters, clicks, anchor))
     bayes, robust = covariances(mode, density.prior)
     mean = posterior_mean(density, mode.vector, bayes, seed)
     posterior = ParameterPosterior(
@@ -156,15 +156,15 @@ def find_posterior(
     return from_vector(parameters, clicks, anchor, mean), posterior
 
 
-def find_mode_and_prior(density: Density, start: np.ndarray, seed: int) -> tuple[Density, Mode]:
+def find_mode_and_prior(density: Density, start: np.ndarray) -> tuple[Density, Mode]:
     """The mode, and the density with the hyperparameters of its prior estimated."""
-    mode = find_mode(density, start, seed)
+    mode = find_mode(density, start)
     for _ in range(MOST_ROUNDS):
         prior = density.prior.learned(mode.vector, mode.curvature.hessian)
         if prior is density.prior:
             break
         density = density.with_prior(prior)
-        before, mode = mode, find_mode(density, mode.vector, seed)
+        before, mode = mode, find_mode(density, mode.vector)
         moved = mode.vector - before.vector
         if moved @ -mode.curvature.hessian @ moved < SETTLED**2 * len(moved):
             break

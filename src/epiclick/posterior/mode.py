@@ -1,6 +1,6 @@
 r"""The most probable parameters, and their mean where the density is skewed.
 
-A Newton step needs the Hessian of all pairs, several times the work of a gradient. So the Hessian
+A Newton step needs the Hessian of all pairs, many times the work of a gradient. So a rough Hessian
 is computed once at the start, from a sample of the pairs, and updated from gradients by BFGS until
 the mode is near. There the exact Hessian is computed; a few steps with it lead to the mode, and
 gradients confirm it.
@@ -37,8 +37,9 @@ MOST_HALVINGS = 25
 ROUNDING = 1e-15
 LEAST_CURVATURE = 1e-8  # of the largest, so that no direction is flat
 
-HESSIAN_SAMPLE = 60_000
-"""Pairs in the Hessian at the start, at most."""
+SAMPLE = 60_000
+"""Pairs in the Hessian at the start, at most. With a fifth of 100,000 pairs and 372 parameters BFGS
+took five times as many steps as with three fifths."""
 
 
 class Mode(NamedTuple):
@@ -55,15 +56,14 @@ class Mode(NamedTuple):
     curvature: Curvature
 
 
-def find_mode(density: Density, start: np.ndarray, seed: int = 0) -> Mode:
+def find_mode(density: Density, start: np.ndarray) -> Mode:
     """Maximise from a start until a step is shorter than SETTLED, or none improves.
 
     Args:
         density: to be maximised.
         start: (size,) parameters.
-        seed: of the sample of pairs in the first Hessian.
     """
-    vector = climb(density, start, seed)
+    vector = climb(density, start)
     here = density.curvature(vector)
     for _ in range(MOST_STEPS):
         spread = inverse(-here.hessian, density.prior.fixed)
@@ -108,7 +108,6 @@ def _settled(
 def climb(
     density: Density,
     start: np.ndarray,
-    seed: int = 0,
     most: int = MOST_CHEAP_STEPS,
     on_step: Callable[[np.ndarray, float], None] | None = None,
 ) -> np.ndarray:
@@ -117,12 +116,11 @@ def climb(
     Args:
         density: to be maximised.
         start: (size,) parameters.
-        seed: of the sample of pairs in the Hessian.
         most: steps, at most.
         on_step: callback with the parameters and the log density at the start and after each step.
     """
     vector, (value, gradient) = start, density.slope(start)
-    spread = inverse(-_sampled_hessian(density, start, seed), density.prior.fixed)
+    spread = inverse(-density.rough_hessian(start, SAMPLE), density.prior.fixed)
     for _ in range(most):
         if on_step is not None:
             on_step(vector, value)
@@ -152,13 +150,6 @@ def _updated(spread: np.ndarray, moved: np.ndarray, bent: np.ndarray) -> np.ndar
         - share * (np.outer(moved, turned) + np.outer(turned, moved))
         + share * (1 + share * bent @ turned) * np.outer(moved, moved)
     )
-
-
-def _sampled_hessian(density: Density, vector: np.ndarray, seed: int) -> np.ndarray:
-    """(size, size) second derivatives, those of the likelihood from a sample of the pairs."""
-    some, factor = density.sample(HESSIAN_SAMPLE, seed)
-    assumed = density.prior.hessian(vector)
-    return assumed + factor * (some.curvature(vector).hessian - assumed)
 
 
 def inverse(matrix: np.ndarray, fixed: np.ndarray | None = None) -> np.ndarray:
@@ -199,12 +190,10 @@ def posterior_mean(
         covariance: (size, size) minus the inverse of the Hessian there.
         seed: of the sample of pairs.
     """
-    some, factor = density.sample(MEAN_SAMPLE, seed)
-    prior = density.prior
+    some = density.sample(MEAN_SAMPLE, seed)
 
     def slope(vector: np.ndarray) -> np.ndarray:
-        assumed = prior.gradient(vector)
-        return assumed + factor * (some.slope(vector)[1] - assumed)
+        return some.slope(vector)[1]
 
     here, bent = slope(mode), np.zeros_like(mode)
     for step, weight in _steps(bias_directions(density, covariance), seed):

@@ -106,14 +106,23 @@ def _first_bias(mean: float) -> np.ndarray:
     return np.array([np.log(mean) - np.log1p(-mean), START_CONFIDENCE], np.float32)
 
 
+ROWS = 1_536
+"""Pairs at a time: their units fit in the processor's cache."""
+
+
 def activations(hidden: Layers[np.ndarray], x: np.ndarray) -> list[np.ndarray]:
     """The input and the units of each hidden layer, (pairs, units) each."""
-    outputs = [x]
-    for weight, bias in hidden:
-        x = x @ weight
-        x += bias
-        outputs.append(np.maximum(x, 0, out=x))
+    outputs = [x, *(np.empty((len(x), len(bias)), weight.dtype) for weight, bias in hidden)]
+    for rows in _blocks(len(x)):
+        for (weight, bias), below, out in zip(hidden, outputs, outputs[1:], strict=False):
+            units = np.matmul(below[rows], weight, out=out[rows])
+            units += bias
+            np.maximum(units, 0, out=units)
     return outputs
+
+
+def _blocks(pairs: int) -> list[slice]:
+    return [slice(start, start + ROWS) for start in range(0, pairs, ROWS)]
 
 
 def last_layer(layers: Layers[np.ndarray], units: Sequence[np.ndarray]) -> np.ndarray:
@@ -135,12 +144,26 @@ def backward(
         units: its `activations`.
         by_output: (pairs, outputs) derivatives, summed over pairs in the precision of the layers.
     """
+    whole = by_output.astype(layers[-1][0].dtype, copy=False)
+    found = [tuple(np.zeros_like(part) for part in layer) for layer in layers]
+    for rows in _blocks(len(whole)):
+        _add_backward(found, layers, [part[rows] for part in units], whole[rows])
+    return tuple((weight, bias) for weight, bias in found)
+
+
+def _add_backward(
+    found: Sequence[tuple[np.ndarray, ...]],
+    layers: Layers[np.ndarray],
+    units: Sequence[np.ndarray],
+    by_output: np.ndarray,
+) -> None:
+    """Add the derivatives of some pairs to those found."""
     weight, _ = layers[-1]
-    by_output = by_output.astype(weight.dtype, copy=False)
     taken = _taken(units, len(weight))
-    by_weight = np.concatenate([part.T @ by_output for part, _ in taken])
-    found = [(by_weight, by_output.sum(axis=0))]
     rows_of = {len(units) - len(taken) + i: rows for i, (_, rows) in enumerate(taken)}
+    for part, rows in taken:
+        found[-1][0][rows] += part.T @ by_output
+    found[-1][1][...] += by_output.sum(axis=0)
     by_unit: np.ndarray | None = None
     for number in range(len(layers) - 1, 0, -1):
         # the units of this layer act on the outputs directly, if the last layer takes them, and
@@ -149,12 +172,12 @@ def backward(
             direct = by_output @ weight[rows_of[number]].T
             by_unit = direct if by_unit is None else by_unit + direct
         assert by_unit is not None
-        by_unit = np.where(units[number] > 0, by_unit, np.zeros((), weight.dtype))
-        own, _ = layers[number - 1]
-        found.append((units[number - 1].T @ by_unit, by_unit.sum(axis=0)))
+        by_unit *= units[number] > 0
+        by_weight, by_bias = found[number - 1]
+        by_weight += units[number - 1].T @ by_unit
+        by_bias += by_unit.sum(axis=0)
         if number > 1:
-            by_unit = by_unit @ own.T
-    return tuple(reversed(found))
+            by_unit = by_unit @ layers[number - 1][0].T
 
 
 def _taken(units: Sequence[np.ndarray], width: int) -> list[tuple[np.ndarray, slice]]:
