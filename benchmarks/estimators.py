@@ -1,6 +1,7 @@
 """Time of one training step by estimator, on a 12,000-pair batch of a paper-sized world.
 
-A step is what the training loop does with a batch: samples are drawn, then the compiled step runs.
+A step is what the training loop does with a batch: samples are drawn, the gradient is computed, and
+AdamW moves the parameters.
 All are timed in turn, and medians are reported. Two variants show where the time of `conditioned`
 goes: inner weights in log space only, and samples drawn by jax. Prints one JSON object.
 """
@@ -22,12 +23,12 @@ import epiclick as ec
 from epiclick.batching.pairset import PairSet, fit_scaler
 from epiclick.data.counts import ClickCounts
 from epiclick.estimators import conditioned, sampling
-from epiclick.estimators.estimator import Betas, Draws, Estimate
-from epiclick.estimators.sampling import draw_relevance
+from epiclick.estimators.estimator import Betas, Draws
+from epiclick.estimators.sampling import Estimate, draw_relevance
 from epiclick.fitting import Plan, _start
 from epiclick.likelihood.pairs import PairBatch
 from epiclick.plans import epistemic_plan, pointwise_plan
-from epiclick.training.ensemble import _step
+from epiclick.processes import one_blas_thread
 from epiclick.training.loop import Training
 from epiclick.training.objective import _betas
 
@@ -58,7 +59,7 @@ class InLogSpace(conditioned.Conditioned):
 def training_of(plan: Plan, pairs: PairSet) -> Training:
     """The training that `fit` would start on these pairs."""
     begin = _start(plan, pairs.batches.counts, pairs.width)
-    return Training(plan.objective, begin, pairs, None, plan.training)
+    return Training(plan.objective, [begin], pairs, None, plan.training)
 
 
 def plans(counts: ClickCounts) -> dict[str, Plan]:
@@ -75,22 +76,14 @@ def plans(counts: ClickCounts) -> dict[str, Plan]:
 def stepper(training: Training, inputs: np.ndarray, batch: PairBatch) -> Run:
     """A function that runs one step and returns the seconds of drawing and of the rest."""
     state, rng = training.start(), np.random.default_rng(0)
+    (parameters,), (memory,) = state.parameters, state.optimizers
 
     def step() -> tuple[float, ...]:
         start = time.perf_counter()
-        draws = training.objective.draw(rng, state.parameters, inputs)
-        jax.block_until_ready(draws)
+        draws = training.objective.draw(rng, parameters, inputs)
         drawn = time.perf_counter()
-        stepped = _step(
-            training.objective,
-            training._optimizer,
-            state.parameters,
-            state.optimizer,
-            inputs,
-            batch,
-            draws,
-        )
-        jax.block_until_ready(stepped)
+        found = training.objective.descent(parameters, inputs, batch, draws)
+        training._optimizer.update(parameters, found.gradient, memory)
         return drawn - start, time.perf_counter() - drawn
 
     return step
@@ -120,7 +113,7 @@ def timed(work: Callable[[], Any]) -> Run:
 
 def generators(training: Training, inputs: np.ndarray) -> dict[str, Run]:
     """The samples of relevance of one step, drawn by numpy as in training, and by jax."""
-    relevance, _ = _betas(training.start().parameters, inputs)
+    relevance, _ = _betas(training.begin[0], inputs)
     rng, key = np.random.default_rng(0), jax.random.key(0)
     return {
         "by_numpy": timed(lambda: draw_relevance(rng, relevance, SAMPLES)),
@@ -145,7 +138,7 @@ def in_turn(runs: dict[str, Run], rounds: int) -> tuple[dict[str, float], dict[s
 def products_in_range(training: Training, inputs: np.ndarray, batch: PairBatch) -> bool:
     """Whether `conditioned` needs no log space on this batch."""
     rng = np.random.default_rng(0)
-    draws = training.objective.draw(rng, training.start().parameters, inputs)
+    draws = training.objective.draw(rng, training.begin[0], inputs)
     smallest = jax.jit(lambda b, d: sampling._accumulate(b, d, sampling._products)[2])(batch, draws)
     return bool(smallest > sampling.SMALLEST_WEIGHT)
 
@@ -159,7 +152,7 @@ def main() -> None:
     counts = counts.subset(np.arange(len(counts) // PAIRS * PAIRS))  # full batches only
     pairs = PairSet.of(counts, fit_scaler(counts), PAIRS)
     inputs, batch = next(pairs.epoch(np.random.default_rng(0)))
-    with jax.enable_x64(True):
+    with jax.enable_x64(True), one_blas_thread():
         trainings = {name: training_of(plan, pairs) for name, plan in plans(counts).items()}
         steps = {name: stepper(each, inputs, batch) for name, each in trainings.items()}
         draws = generators(trainings["conditioned"], inputs)

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 BENCHMARKS = (
+    "waiting",
     "counting",
     "letor",
     "simulate",

@@ -1,7 +1,7 @@
 """Memory and time of training; prints one JSON object.
 
 `fit` is a default fit of a simulated log with more than 165,000 pairs, `epochs` the time of an
-epoch by number of pairs, `together` several runs in one program compared with one after the other.
+epoch by number of pairs.
 `large`, 20 million pairs, takes minutes and 8 GB of disk: it runs only by name or with --full.
 Fits whose memory is measured run in their own process.
 """
@@ -19,7 +19,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 import pyarrow as pa
 
@@ -29,7 +28,7 @@ from epiclick.data.counts import ClickCounts
 from epiclick.data.features import FeatureTable
 from epiclick.fitting import pairs_per_batch
 from epiclick.plans import epistemic_plan
-from epiclick.training.ensemble import _step
+from epiclick.processes import one_blas_thread
 from estimators import Run, in_turn, timed, training_of
 
 WORLD = {"queries": 30_000, "docs": 30, "features": 136, "pages": 100_000, "positions": 5}
@@ -40,9 +39,7 @@ DISK = 20e9
 CHUNK = 500_000
 THETA = 1 / np.arange(1, 6)
 DOCS = 10
-RUNS = 4
 ROUNDS = 15
-BATCHES = (1_000, 12_000)
 
 
 def relevance_of(rows: np.ndarray) -> np.ndarray:
@@ -187,8 +184,8 @@ def large() -> dict[str, Any]:
 
 
 def epochs() -> dict[str, Any]:
-    """Seconds per epoch by number of pairs, without the first, which compiles."""
-    with jax.enable_x64(True):
+    """Seconds per epoch by number of pairs."""
+    with one_blas_thread():
         _, times = in_turn({str(pairs): epoch_of(pairs, 20) for pairs in SIZES}, ROUNDS)
     seconds = {pairs: float(np.median(times[str(pairs)])) for pairs in SIZES}
 
@@ -218,47 +215,9 @@ def epoch_of(pairs: int, features: int) -> Run:
     return timed(lambda: training._epoch(training.objective, state, 0.0, lambda: None).parameters)
 
 
-def together() -> dict[str, Any]:
-    """Steps of several runs in one program, compared with the same steps one after the other."""
-    with jax.enable_x64(True):
-        return {"runs": RUNS, "features": 136, "pairs": {n: steps_of(n, 136) for n in BATCHES}}
-
-
-def steps_of(size: int, features: int) -> dict[str, Any]:
-    """Milliseconds of a step of all runs in batches of that many pairs, each run with its own."""
-    counts = synthetic(RUNS * size, features)
-    pairs = PairSet.of(counts, fit_scaler(counts), size)
-    training = training_of(epistemic_plan(ec.EpistemicPBM(), counts), pairs)
-    batches = list(pairs.epoch(np.random.default_rng(0)))
-    begin = training.start()
-    states = [(begin.parameters, begin.optimizer)] * RUNS
-
-    def step(state: Any, batch: Any) -> Any:
-        return _step(training.objective, training._optimizer, *state, *batch, None)
-
-    def stacked(trees: list[Any]) -> Any:
-        return jax.tree.map(lambda *leaves: np.stack(leaves), *trees)
-
-    own, shared = (jax.jit(jax.vmap(step, in_axes=(0, axis))) for axis in (0, None))
-    all_states, all_batches = stacked(states), stacked(batches)
-    ways = {
-        "apart": lambda: [step(*each) for each in zip(states, batches, strict=True)],
-        "together": lambda: own(all_states, all_batches),
-        "together_on_one_batch": lambda: shared(all_states, batches[0]),
-    }
-    compiling, times = in_turn({name: timed(way) for name, way in ways.items()}, ROUNDS)
-    steps = {name: 1e3 * float(np.median(each)) for name, each in times.items()}
-    return {
-        "milliseconds": {name: round(each, 1) for name, each in steps.items()},
-        "compile_seconds": {name: round(each, 1) for name, each in compiling.items()},
-        "ratio_to_apart": {name: round(each / steps["apart"], 2) for name, each in steps.items()},
-    }
-
-
 PARTS: dict[str, Callable[[], dict[str, Any]]] = {
     "fit": fit,
     "epochs": epochs,
-    "together": together,
     "large": large,
 }
 

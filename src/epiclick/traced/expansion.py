@@ -1,47 +1,9 @@
-r"""The likelihood in closed form: one display after the other, or under many emissions at once.
+"""The likelihood in closed form, under one emission or many, as a function that jax can trace.
 
-Given position bias, a pair's relevance is zeta ~ Beta(a, b), and its clicks have probability
-
-.. math:: E_\zeta\Big[\prod_k (\theta_k \zeta)^{M_k} (1 - \theta_k \zeta)^{W_k}\Big],
-
-the paper's JJ (its section 5.2) without binomial coefficients. The M = sum M_k clicks turn the
-Beta into Beta(a + M, b). An unclicked display was either not attractive, or attractive and not
-examined:
-
-.. math:: 1 - \theta_k \zeta = (1 - \zeta) + r_k \zeta, \qquad r_k = 1 - \theta_k,
-
-so after j of them relevance is a mixture of Beta(a + M + n, b + j - n), where n of them were of the
-second kind, with weights p_n. The next one has the predictive probability
-
-.. math:: s_j = \sum_n p_n \frac{(b + j - n) + r\,(a + M + n)}{a + b + M + j},
-
-and the likelihood is the product of all s_j. All terms are positive, so nothing cancels; weights
-are renormalised at each step, so nothing under- or overflows, even in float32. It is the sum over
-elementary symmetric polynomials of the r_k, built up so that each step is a probability.
-
-If unattractive items are clicked too, a click is no longer proportional to zeta. Clicks and skips
-are then both positive forms of zeta and 1 - zeta,
-
-.. math:: P(\text{outcome}) = u\, \zeta + v\, (1 - \zeta), \qquad (u, v) = (A, B)
-          \text{ or } (1 - A, 1 - B),
-
-and with N displays instead of W, and M = 0, the same recursion has
-s_j = sum_n p_n (v (b + j - n) + u (a + n)) / (a + b + j).
-
-The sum over the number n of unclicked displays that were attractive but not examined,
-
-.. math:: E_\zeta\Big[\prod_k (\theta_k \zeta)^{M_k} (1 - \theta_k \zeta)^{W_k}\Big] =
-    \prod_k \theta_k^{M_k} \, \frac{(a)_M}{(a+b)_M}
-    \sum_{n=0}^{W} e_n \frac{(a + M)_n \, (b)_{W-n}}{(a + b + M)_W},
-
-separates: the elementary symmetric polynomials e_n of the r_k = 1 - theta_k (each taken W_k times)
-depend on position bias only, the ratios on relevance only. Many biases thus share the ratios, and
-only the last step takes a logarithm. `expanded_log_unclicked` computes this sum; the factors in
-front of it involve clicks only. Nothing is renormalised, so it is for few unclicked displays and
-for float64: with 16 of them and a billion clicks the smallest ratio is 1e-144. The recursion above
-computes the same sum in float32 and for more displays. For affine emissions, N replaces W, a
-replaces a + M, and the coefficients of the product of all forms, c_n <- v c_n + u c_(n-1), replace
-e_n.
+The sum is that of `epiclick.likelihood.closed_form`, whose docstring derives it. It separates: the
+elementary symmetric polynomials e_n depend on position bias only, the ratios c_n on relevance only.
+Many biases thus share the ratios, and only the last step takes a logarithm. Nothing is
+renormalised, so it is for few displays and for float64.
 """
 
 import math

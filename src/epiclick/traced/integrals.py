@@ -1,30 +1,7 @@
-r"""The likelihood of head pairs, by a trapezoidal rule in the logit of relevance.
+"""The likelihood of head pairs by quadrature, as a function that jax can trace and differentiate.
 
-A pair with thousands of unclicked displays needs as many steps in closed form. Here its likelihood
-
-.. math:: E_\zeta\Big[\prod_k (\theta_k \zeta)^{M_k} (1 - \theta_k \zeta)^{W_k}\Big]
-          = \frac{\prod_k \theta_k^{M_k}}{B(a, b)} \int f(u)\, du
-
-is integrated over u = logit(zeta), where with p = a + M and r_k = 1 - theta_k
-
-.. math:: \log f(u) = p \log\zeta + b \log(1 - \zeta)
-          + \sum_k W_k \log\big((1 - \zeta) + r_k \zeta\big).
-
-f has one peak. Its tails exp(p u) and exp(-b u) are smooth, and long where p or b is small. Nodes
-are u = c + s sinh(t) at equal steps of t: as dense as the peak needs, further and further apart in
-the tails. In t the trapezoidal rule converges exponentially, as for all analytic functions that
-decay at both ends.
-
-If unattractive items are clicked too, clicks are not part of p: clicks and skips are both forms
-u zeta + v (1 - zeta), n_i of each, with (u, v) = (A, B) and (1 - A, 1 - B),
-
-.. math:: \log f(u) = a \log\zeta + b \log(1 - \zeta)
-          + \sum_i n_i \log\big(u_i \zeta + v_i (1 - \zeta)\big).
-
-Each logarithm is concave in zeta, so that f still has one peak.
-
-Nodes are constants in differentiation: the derivative of the rule is the rule of the derivative,
-which converges too. Internally pairs are the last axis, which is faster.
+The rule is that of `epiclick.likelihood.quadrature`, whose docstring derives it; here pairs of a
+batch are processed all at once, and loops are compiled.
 """
 
 from functools import partial, reduce
