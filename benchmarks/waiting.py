@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 import epiclick as ec
+from epiclick.batching.distinct import distinct_counts
 from epiclick.data.counts import ClickCounts
 
 EPICLICK = [sys.executable, "-m", "epiclick"]
@@ -42,20 +43,24 @@ def timed(command: list[str], folder: Path) -> tuple[float, float]:
 
 
 def long_tail(pairs: int) -> ClickCounts:
-    """Counts of pairs with a long tail of displays at ten positions, without features."""
+    """Counts of pairs with a long tail of displays, each at two positions, without features."""
     rng = np.random.default_rng(0)
-    displays = np.minimum(rng.zipf(1.9, pairs), 10_000)
-    position = rng.integers(10, size=pairs)
-    relevance = rng.beta(1, 4, pairs)
+    total = np.minimum(rng.zipf(1.75, pairs), 20_000)
+    first = rng.integers(9, size=pairs)
+    above = rng.binomial(total, 0.5)
+    displays = np.stack([above, total - above], axis=1).ravel()
+    position = np.stack([first, first + 1], axis=1).ravel()
+    relevance = np.repeat(rng.beta(1, 4, pairs), 2)
     clicks = rng.binomial(displays, relevance / (1 + position))
+    shown = displays > 0
     return ClickCounts(
         query_id=pa.array(np.arange(pairs) // 20),
         doc_id=pa.array(np.arange(pairs)),
         contexts=pa.table({"position": np.arange(1, 11)}),
-        pair=np.arange(pairs),
-        context=position,
-        displays=displays,
-        clicks=clicks,
+        pair=np.repeat(np.arange(pairs), 2)[shown],
+        context=position[shown],
+        displays=displays[shown],
+        clicks=clicks[shown],
     )
 
 
@@ -97,11 +102,13 @@ def main() -> None:
         }
         for verb, command in verbs.items():
             results[verb] = measured(command, folder, given.rounds)
+    print(json.dumps(results), file=sys.stderr)  # kept if the last fit is stopped
     counts = long_tail(given.tail_pairs)
     start = time.process_time()
     ec.EpistemicPBM().fit(counts, progress=False)
     results["long tail"] = {
         "pairs": len(counts),
+        "vectors": len(distinct_counts(counts).first),
         "displays": counts.total_displays,
         "processor": time.process_time() - start,
     }

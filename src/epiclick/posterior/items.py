@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from epiclick.batching.distinct import distinct_counts
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import read_features
 from epiclick.errors import InputError
@@ -73,15 +74,18 @@ def posterior_frames(
 
 def known_items(fitted: FittedModel, counts: ClickCounts, level: float) -> Items:
     """The posterior of its log's pairs that a model without features keeps."""
-    found = [known for _, known in posteriors(fitted, counts, level)]
+    # pairs without features that were displayed and clicked alike have the same posterior
+    alike = distinct_counts(counts)
+    found = [known for _, known in posteriors(fitted, counts.subset(alike.first), level)]
     betas = [known.betas for known in found]
+    columns = (
+        [each.alpha for each in betas],
+        [each.beta for each in betas],
+        [known.low for known in found],
+        [known.high for known in found],
+    )
     return Items(
-        counts.query_id,
-        counts.doc_id,
-        alpha=np.concatenate([each.alpha for each in betas]),
-        beta=np.concatenate([each.beta for each in betas]),
-        low=np.concatenate([known.low for known in found]),
-        high=np.concatenate([known.high for known in found]),
+        counts.query_id, counts.doc_id, *(np.concatenate(each)[alike.group] for each in columns)
     )
 
 
