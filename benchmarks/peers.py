@@ -64,7 +64,7 @@ TASKS = {
         Sizes(queries=12_500, docs=20, features=136, pages=125_000, positions=5),
         by_query=True,
         sides=(
-            Side("clax", "BaseModel"),
+            Side("clax", "PositionBasedModel"),
             Side("epiclick", "PointwisePBM"),
             Side("epiclick", "EpistemicPBM"),
             Side("lightgbm", "lambdarank"),
@@ -74,7 +74,7 @@ TASKS = {
     "ids": Task(
         Sizes(queries=50, docs=20, features=5, pages=43_750, positions=10),
         by_query=False,
-        sides=(Side("clax", "BaseModel"), Side("epiclick", "EpistemicPBM")),
+        sides=(Side("clax", "PositionBasedModel"), Side("epiclick", "EpistemicPBM")),
         absent=("pyclick", "clickmodels"),
     ),
 }

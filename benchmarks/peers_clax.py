@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import jax.numpy as jnp
 import numpy as np
 import optax
-from clax import BaseModel, Trainer
+from clax import PositionBasedModel, Trainer
 from clax.parameters import Parameter
 from flax import nnx
 
@@ -93,7 +93,7 @@ def main(fit: Fit) -> None:
         else {"attraction": Network(features.shape[1], rngs=rngs)}
     )
     positions = train.pages.pair.shape[1]
-    model = BaseModel(positions=positions, rngs=rngs, **items)
+    model = PositionBasedModel(positions=positions, rngs=rngs, **items)
     rate = RATES["ids" if fit.ids else "features"]
     trainer = Trainer(optax.adamw(rate), epochs=fit.epochs or EPOCHS)
     with contextlib.redirect_stdout(sys.stderr):  # CLAX prints a table

@@ -61,14 +61,14 @@ def test_features_without_a_peer_that_works(peers: ModuleType, tmp_path: Path) -
     python = broken / "bin" / "python"
     python.write_text("#!/bin/sh\necho 'no module of that name' >&2\nexit 1\n")
     python.chmod(0o755)
-    sides = ["clax BaseModel", "epiclick PointwisePBM"]
+    sides = ["clax PositionBasedModel", "epiclick PointwisePBM"]
     result = printed("features", "--envs", str(tmp_path), "--epochs", "30", "--sides", *sides)
     assert "ids" not in result
     found = result["features"]
     assert found["log"]["training_displays"] == 3 * found["log"]["training_pages"]
     assert list(found["sides"]) == ["epiclick PointwisePBM"]
     check_fit(found["sides"]["epiclick PointwisePBM"], found["truth"])
-    assert found["missing"]["clax BaseModel"] == "failed: no module of that name"
+    assert found["missing"]["clax PositionBasedModel"] == "failed: no module of that name"
     assert found["missing"]["lightgbm lambdarank"] == "left out by --sides"
     assert {"obp", "ultra"} < set(found["missing"])
 
