@@ -19,7 +19,6 @@ from epiclick.arguments import (
     check_whole,
     shown,
 )
-from epiclick.click_models.click_model import CLICK
 from epiclick.click_models.registry import REGISTRY, click_model
 from epiclick.data.counts import ClickCounts, check_counts, counts_of
 from epiclick.data.features import read_features
@@ -127,8 +126,12 @@ class BaseModel(Parametrised, ABC):
         """Counts by the contexts of this click model; a log is read and counted."""
         counts = counts_of(given, click_model=self.click_model, name=name)
         own = click_model(self.click_model)
-        assert own.channels == (CLICK,), "only clicks can be fitted yet"
-        assert not own.has_latent_state, "latent page states are not supported yet"
+        if own.has_latent_state and counts.lists is None:
+            raise InputError(
+                f"{type(self).__name__} needs the whole pages of {name}, which only the log has; "
+                f"read it with read_log(..., click_model={self.click_model!r})",
+                code="pages-needed",
+            )
         if counts.history == own.history:
             return counts.completed()
         if not own.history:
@@ -294,10 +297,13 @@ class BaseModel(Parametrised, ABC):
             pair_log_likelihood: mean joint log-likelihood per pair, if computed elsewhere; default
                 the product over displays.
         """
+        from epiclick.evaluation.log_scores import scored_displays
+
+        scored = scored_displays(self._fitted, check_counts("counts", counts))
         return score_clicks(
-            counts,
-            self.predict_clicks(counts),
-            page_weights,
+            scored.counts,
+            scored.probability,
+            page_weights if scored.pages is None else scored.pages,
             pair_log_likelihood=pair_log_likelihood,
         )
 

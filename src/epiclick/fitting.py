@@ -1,5 +1,6 @@
 """From counts to a fitted model: hold out queries, train, find the posterior, check the fit."""
 
+import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,13 +14,23 @@ import pandas as pd
 from epiclick.arguments import ThetaPosterior
 from epiclick.batching.batches import Shapes
 from epiclick.batching.pairset import PairSet, fit_scaler
+from epiclick.click_models.click_model import SATISFACTION, ClickModel
 from epiclick.click_models.registry import CLICK_MODELS
 from epiclick.data.arrays import is_among, locate_rows
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import FeatureScaler
 from epiclick.diagnostics.checks import check_fit
+from epiclick.diagnostics.reading_check import mean_log_likelihood, reading_record
 from epiclick.errors import InputError, InputWarning
-from epiclick.fitted.parameters import Lookup, Parameters, PointLookup, init_betas, leaves
+from epiclick.fitted.parameters import (
+    Lookup,
+    Parameters,
+    PointLookup,
+    init_betas,
+    leaves,
+    parameter_draws,
+)
+from epiclick.fitted.prediction import display_chances
 from epiclick.fitted.state import FeatureSpec, FittedModel, Items, QuerySets, TrainingSummary
 from epiclick.identification.anchor import Moved
 from epiclick.identification.identifiability import check_anchor, named
@@ -27,12 +38,16 @@ from epiclick.identification.unbounded import UnboundedBias, unbounded_bias
 from epiclick.posterior.climbing import Climb
 from epiclick.posterior.items import known_items
 from epiclick.posterior.laplace import KnownBias, find_posterior
+from epiclick.posterior.reading_items import DRAWS as ITEM_DRAWS
+from epiclick.posterior.reading_items import kept_items, reading_item_draws
+from epiclick.posterior.reading_posterior import complete_log, fit_reading
 from epiclick.processes import one_blas_thread, refuse_after_fork
 from epiclick.relevance.heads import HEADS
+from epiclick.relevance.network import Layers
 from epiclick.training.checkpoint import Checkpoint, digest_counts, digest_settings, warm_start
 from epiclick.training.ensemble import bootstrap_weights
-from epiclick.training.loop import Trained, Training
-from epiclick.training.objective import Objective
+from epiclick.training.loop import Epoch, Trained, Training
+from epiclick.training.objective import EpistemicObjective, Objective
 from epiclick.training.optimizer import TrainingSettings
 from epiclick.training.progress import TrainingBar
 
@@ -113,8 +128,11 @@ def fit_model(
     """
     if not plan.objective.is_point or plan.posterior == "nuts":
         refuse_after_fork()  # these use jax
+    clicks = CLICK_MODELS[plan.click_model]
+    counts = _explained(clicks, counts)
+    valid = None if valid is None else _explained(clicks, valid)
     train, held_out = _hold_out(plan, counts, valid)
-    if plan.anchor is not None:
+    if plan.anchor is not None and not clicks.knows_examination:
         check_anchor(train, plan.anchor)
     scaler = fit_scaler(train) if init is None or init.features is None else init.features.scaler
     weight, settings = None, plan.training
@@ -122,12 +140,16 @@ def fit_model(
         weight = bootstrap_weights(train, settings.members, settings.seed)
     width = len(train.given[0]) if scaler is None else len(scaler.mean)
     starts = _starts(plan, train, width, init)
+    if resume and (plan.climbs or clicks.has_latent_state):
+        raise InputError(
+            "without features a fit takes moments and writes no checkpoint; leave out --resume"
+            if plan.climbs
+            else f"a fit of a {clicks.title} writes no checkpoint; leave out --resume",
+            code="nothing-to-resume",
+        )
+    if clicks.has_latent_state:
+        return _fit_reading(plan, counts, train, held_out, scaler, starts[0], progress)
     if plan.climbs:
-        if resume:
-            raise InputError(
-                "without features a fit takes moments and writes no checkpoint; leave out --resume",
-                code="nothing-to-resume",
-            )
         climb = Climb(plan.click_model, plan.anchor, plan.known, settings, progress)
         trained = climb.run(train, held_out, starts, weight)
     else:
@@ -159,11 +181,107 @@ def fit_model(
         )
         fitted = replace(fitted, parameters=parameters, posterior=posterior)
     ratios = plan.ratios
-    if plan.anchor is not None and ratios is None:
+    if plan.anchor is not None and ratios is None and not clicks.knows_examination:
         ratios = unbounded_bias(counts)
     found = check_fit(fitted, train, plan.level, plan.known, randomised, ratios, plan.moved, counts)
     summary = replace(fitted.training, checks=found.records, warnings=found.warnings)
     return replace(fitted, training=summary, items=_items(fitted, counts, plan.level))
+
+
+def _fit_reading(
+    plan: Plan,
+    counts: ClickCounts,
+    train: ClickCounts,
+    held_out: ClickCounts | None,
+    scaler: FeatureScaler | None,
+    start: Parameters,
+    progress: bool,
+) -> FittedModel:
+    """Fit a click model whose users may stop after a click, which the log does not show.
+
+    Networks are trained on a log completed by a model without features: who went on is drawn once.
+    Their last layers are then found given the clicks alone.
+    """
+    if plan.settings["members"] > 1 or plan.known is not None or plan.posterior != "laplace":
+        raise InputError(
+            f"a {CLICK_MODELS[plan.click_model].title} is fitted with estimator='marginal', "
+            "members=1, theta_posterior='laplace' and without a given position bias",
+            code="not-for-this-click-model",
+        )
+    began = time.monotonic()
+    clicks, seed = CLICK_MODELS[plan.click_model], plan.training.seed
+    if scaler is None:
+        satisfaction = start.layers if SATISFACTION in clicks.channels else ()
+        start = start._replace(satisfaction=satisfaction)
+        history: list[Epoch] = []
+    else:
+        start, history = _train_reading(plan, counts, train, held_out, scaler, start, progress)
+    fit = fit_reading(counts, start, clicks, plan.anchor, scaler, seed, progress=progress)
+    seconds = time.monotonic() - began
+    steps = history or [Epoch(fit.steps, np.nan, None, 0, seconds)]
+    best = max(
+        steps, key=lambda row: row.log_likelihood if row.validation is None else row.validation
+    )
+    trained = Trained(
+        [fit.parameters], [*steps[:-1], replace(steps[-1], seconds=seconds)], len(steps)
+    )
+    fitted = _gather(plan, counts, train, held_out, trained, scaler)
+    fitted = replace(fitted, posterior=fit.posterior)
+    draws = parameter_draws(fitted, ITEM_DRAWS)
+    items = reading_item_draws(fitted, counts, draws, seed)
+    if scaler is None:
+        fitted = replace(fitted, items=kept_items(counts, items, plan.level))
+    found = check_fit(fitted, counts, plan.level, whole=counts)
+    lost = fit.found.missing_share
+    found.records["reading"] = reading_record(fitted, counts, draws, items, lost)
+    _, chance = display_chances(fitted, counts)
+    summary = replace(
+        fitted.training,
+        epochs=fit.steps if scaler is None else len(history),
+        best_epoch=fit.steps if scaler is None else best.epoch,
+        log_likelihood=mean_log_likelihood(counts, chance),
+        checks=found.records,
+        warnings=found.warnings,
+    )
+    return replace(fitted, training=summary)
+
+
+def _train_reading(
+    plan: Plan,
+    counts: ClickCounts,
+    train: ClickCounts,
+    held_out: ClickCounts | None,
+    scaler: FeatureScaler,
+    start: Parameters,
+    progress: bool,
+) -> tuple[Parameters, list[Epoch]]:
+    """Networks of relevance and, where there is that channel, of satisfaction."""
+    clicks, seed = CLICK_MODELS[plan.click_model], plan.training.seed
+    log = (
+        counts if train is not counts or held_out is None else ClickCounts.concat([train, held_out])
+    )
+    known, outcomes = complete_log(log, start, clicks, plan.anchor, seed)
+    completed = CLICK_MODELS["cascade"]
+    assert isinstance(plan.objective, EpistemicObjective)
+    objective = replace(plan.objective, clicks=completed, anchor=0)
+    own = replace(plan, objective=objective, anchor=0, click_model="cascade")
+    networks: list[Layers] = []
+    history: list[Epoch] = []
+    kinds = [outcomes.clicks]
+    if SATISFACTION in clicks.channels:
+        kinds.append(outcomes.satisfaction)
+    for outcome in kinds:
+        parts = [
+            None if part is None else outcome.subset(part.numbers_in(outcome))
+            for part in (train, held_out)
+        ]
+        assert parts[0] is not None
+        first = _start(own, parts[0], len(scaler.mean))
+        trained = _train(own, parts[0], parts[1], scaler, None, [first], None, False, progress)
+        networks.append(trained.networks[0].layers)
+        history = history or list(trained.history)
+    satisfaction = networks[1] if len(networks) > 1 else ()
+    return Parameters(networks[0], known.position, satisfaction), history
 
 
 def _train(
@@ -224,6 +342,25 @@ def _hold_out(
         else:
             return train, held_out
     return counts, None
+
+
+def _explained(clicks: ClickModel, counts: ClickCounts) -> ClickCounts:
+    """The counts without clicks that the click model gives probability 0, with a warning.
+
+    Where it says that nothing was examined, a display has no information on relevance.
+    """
+    size = len(counts.contexts)
+    emission = clicks.emission(np.zeros(clicks.size(size)), None, np)
+    impossible = emission.attractive[counts.context] == 0
+    lost = int(counts.clicks[impossible].sum())
+    if emission.is_affine or not lost:
+        return counts
+    _warn(
+        f"{lost:,} of {counts.total_clicks:,} clicks have probability 0 in a {clicks.title}, which "
+        "knows no click below the first one of a page; they are left out of the fit. Compare it "
+        "with other click models"
+    )
+    return replace(counts, clicks=np.where(impossible, 0, counts.clicks))
 
 
 def _check_features(train: ClickCounts, valid: ClickCounts) -> None:

@@ -49,7 +49,7 @@ def test_a_fifth_of_the_queries_is_held_back(tiny: Family) -> None:
     assert keys["doc_id"].take(rows).combine_chunks().equals(case.unseen.doc_id)
 
 
-@pytest.mark.parametrize("users", ["pbm", "ubm", "cascade", "trust"])
+@pytest.mark.parametrize("users", ["pbm", "ubm", "impatient", "trust"])
 def test_clicks_come_with_the_probability_that_is_taken_for_the_truth(
     tiny: Family, users: str
 ) -> None:
@@ -184,7 +184,7 @@ def test_families_are_found_by_name_and_group() -> None:
     broken = find_families(["misspecified"])
     assert {family.name for family in broken} >= {
         "labels",
-        "cascade",
+        "impatient",
         "trust",
         "personal",
         "overdispersed",

@@ -68,8 +68,8 @@ def test_the_truth_of_users_with_history_is_that_of_all_patterns_of_clicks() -> 
     assert true_value(case, ranking) == pytest.approx(total / 30, rel=1e-12)
 
 
-def test_cascade_users_are_worth_less_where_they_stop() -> None:
-    family = replace(FAMILIES["cascade"], queries=30, docs=6, pages=400)
+def test_impatient_users_are_worth_less_where_they_stop() -> None:
+    family = replace(FAMILIES["impatient"], queries=30, docs=6, pages=400)
     case = make_case(family, 0, 0)
     ranking = rankings_of(case)["sum"]
     as_pbm = replace(

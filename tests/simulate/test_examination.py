@@ -14,7 +14,7 @@ NAN = np.nan
 
 
 def test_position_bias_is_all_there_is_without_history():
-    for users in ("pbm", "cascade", "trust", "personal"):
+    for users in ("pbm", "impatient", "trust", "personal"):
         table = examination_table(users, THETA)
         assert table.to_pydict() == {"position": [1, 2, 3], "theta": THETA.tolist()}
 

@@ -18,7 +18,7 @@ def independent(probabilities):
     }
 
 
-def cascade(relevance, theta):
+def impatient(relevance, theta):
     """The same for a user who reads step by step, by enumeration."""
     patterns = dict.fromkeys(product((0, 1), repeat=len(theta)), 0.0)
 
@@ -63,7 +63,7 @@ def browsing(relevance, theta):
 PATTERNS = {
     "pbm": lambda relevance, theta: independent(np.multiply(relevance, theta)),
     "ubm": browsing,
-    "cascade": cascade,
+    "impatient": impatient,
     "trust": lambda relevance, theta: independent(trust(relevance, theta)),
     "personal": lambda relevance, theta: independent(np.multiply(relevance, theta)),
 }
@@ -102,7 +102,7 @@ def test_drawn_patterns_have_their_probabilities(name):
 def test_models_differ_from_each_other():
     first, *others = [
         list(PATTERNS[name](RELEVANCE, THETA).values())
-        for name in ("pbm", "ubm", "cascade", "trust")
+        for name in ("pbm", "ubm", "impatient", "trust")
     ]
     assert all(np.abs(np.subtract(first, other)).max() > 0.01 for other in others)
 

@@ -141,7 +141,7 @@ def test_rankings_of_a_beta_world_depend_on_features_only(small_settings, monkey
     assert not other.log["click"].equals(world.log["click"])
 
 
-@pytest.mark.parametrize("users", ["cascade", "trust", "personal"])
+@pytest.mark.parametrize("users", ["impatient", "trust", "personal"])
 def test_worlds_that_break_the_model_break_it(small_settings, users):
     world = simulate(**small_settings, users=users)
     assert np.abs(click_z(world, world.position_bias)).max() > 4.5

@@ -101,8 +101,8 @@ def test_reports_all_problems_together():
     assert "3 positions" in str(caught.value)
 
 
-def test_cascade_users_need_a_position_bias_that_falls():
-    assert resolve(users="cascade", theta=[1, 0.5, 0.5]).theta == (1, 0.5, 0.5)
+def test_impatient_users_need_a_position_bias_that_falls():
+    assert resolve(users="impatient", theta=[1, 0.5, 0.5]).theta == (1, 0.5, 0.5)
     assert resolve(users="pbm", theta=[0.5, 1]).theta == (0.5, 1)
     with raises_code("theta-increases"):
-        resolve(users="cascade", theta=[0.5, 1])
+        resolve(users="impatient", theta=[0.5, 1])

@@ -106,7 +106,7 @@ _ALL = (
         click_model="ubm",
     ),
     Family("labels", MIDDLE, well_specified=False, relevance="label"),
-    Family("cascade", MIDDLE, well_specified=False, users="cascade"),
+    Family("impatient", MIDDLE, well_specified=False, users="impatient"),
     Family("trust", MIDDLE, well_specified=False, users="trust"),
     Family("personal", MIDDLE, well_specified=False, users="personal"),
     Family("overdispersed", MIDDLE, well_specified=False, change="daily"),
@@ -255,7 +255,10 @@ def _clicked_again(world: World, relevance: np.ndarray, rng: np.random.Generator
     """The same pages with new clicks, given the relevance of each display (displays,)."""
     users = USERS[world.settings.users]
     assert not users.has_taste
-    clicks = users.draw(_pages(world, relevance), world.position_bias, rng)
+    more = [] if world.satisfaction is None else [world.satisfaction[display_rows(world)]]
+    clicks = users.draw(
+        _pages(world, relevance), world.position_bias, rng, *(_pages(world, each) for each in more)
+    )
     place = world.log.column_names.index("click")
     column = pa.array(clicks.ravel().astype(np.int8))
     return replace(world, log=world.log.set_column(place, "click", column))

@@ -21,7 +21,7 @@ from epiclick.click_models.registry import click_model
 from epiclick.data.features import FeatureTable
 from epiclick.fitted.parameters import Parameters, parameter_draws
 from epiclick.fitted.prediction import bias_by, relevance_of_pairs
-from epiclick.simulate.users import USERS, examination_at
+from epiclick.simulate.users import examination_at
 
 if TYPE_CHECKING:
     from epiclick.api import BaseModel
@@ -66,8 +66,7 @@ def true_value(case: Case, ranking: pa.Table) -> float:
     """Expected clicks per page of the world's users."""
     world = case.world
     row = ranking["query_id"].to_numpy() * case.family.docs + ranking["doc_id"].to_numpy()
-    pages = world.relevance[row].reshape(-1, len(world.position_bias))
-    chance = USERS[world.settings.users].probability(pages, world.position_bias)
+    chance = world.chances(row.reshape(-1, len(world.position_bias)))
     return float(chance.sum(axis=1).mean())
 
 

@@ -86,7 +86,7 @@ class Channel:
     """An outcome of a display, with its own relevance.
 
     Attributes:
-        name: of the outcome; "click" for all current models.
+        name: of the outcome.
         given: the outcome it requires, as a conversion requires a click; "" for none.
     """
 
@@ -95,6 +95,7 @@ class Channel:
 
 
 CLICK = Channel("click")
+SATISFACTION = Channel("satisfaction", given="click")
 
 
 class ClickModel(Protocol):
@@ -105,9 +106,11 @@ class ClickModel(Protocol):
         title: for sentences, after "a".
         history: names of the history columns, in the order of the contexts' last columns.
         channels: the outcomes that it explains, each with its own relevance head.
-        has_latent_state: whether pages have a state that the log does not show, such as whether the
-            user has stopped reading; inference does not support one yet.
+        has_latent_state: whether the log does not show if users stopped reading after their last
+            click on a page; then counts need the lists of pages.
         parameter: name of one of its parameters, for tables: "position bias".
+        knows_examination: whether a page's clicks determine which of its items were examined, so
+            that nothing has to be learned from items that were shown in several contexts.
     """
 
     name: ClassVar[str]
@@ -116,6 +119,7 @@ class ClickModel(Protocol):
     channels: ClassVar[tuple[Channel, ...]]
     has_latent_state: ClassVar[bool]
     parameter: ClassVar[str]
+    knows_examination: ClassVar[bool]
 
     def history_columns(self, log: "ir.Table") -> Mapping[str, "ir.Value"]:
         """The history columns, as Ibis expressions over a log.
@@ -171,6 +175,17 @@ class ClickModel(Protocol):
 
     def anchors(self, contexts: "pa.Table") -> np.ndarray:
         """Indices of the contexts that are candidates for an automatic anchor."""
+        ...
+
+    def going_on(self, parameters: np.ndarray) -> np.ndarray | None:
+        """(contexts,) probability of reading on after a click there.
+
+        None where users always do, or where it depends on the item (a channel "satisfaction").
+        """
+        ...
+
+    def world_going_on(self, theta: np.ndarray) -> np.ndarray | None:
+        """(positions,) the same in a simulated world."""
         ...
 
     def world(self, theta: np.ndarray) -> "tuple[pa.Table, Emission]":

@@ -48,6 +48,14 @@ class Examination:
         """Click rates relative to the anchor's."""
         return start_logits(click_rate, anchor)
 
+    def going_on(self, parameters: np.ndarray) -> np.ndarray | None:
+        """None: clicks end no page, or their effect is in the contexts."""
+        return None
+
+    def world_going_on(self, theta: np.ndarray) -> np.ndarray | None:
+        """None."""
+        return None
+
 
 def examined(logit: Any, anchor: int | None, xp: ModuleType) -> Emission:
     """theta and 1 - theta, (contexts,) float64 each; exactly 1 and 0 at the anchor."""

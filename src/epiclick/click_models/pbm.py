@@ -29,6 +29,7 @@ class PositionBased(Examination):
     history: ClassVar[tuple[str, ...]] = ()
     channels: ClassVar[tuple[Channel, ...]] = (CLICK,)
     has_latent_state: ClassVar[bool] = False
+    knows_examination: ClassVar[bool] = False
 
     def history_columns(self, log: "ir.Table") -> Mapping[str, "ir.Value"]:
         """No history columns."""

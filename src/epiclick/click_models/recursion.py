@@ -13,9 +13,16 @@ at their means. The value of a page, the sum of its clicks weighted by w, has th
           \big(w_k + U_{k+1}(\text{clicked}) - U_{k+1}(\text{skipped})\big),
 
 with U_k(s) the value from slot k on in state s, computed from the bottom up.
+
+Where users may stop after a click, they go on with probability c_k, which is that of the position
+or of the item: in place of U(clicked) stands c_k U(clicked), as a page is worth nothing more to who
+has stopped. Values are multilinear in all c_k and zeta_k, and
+
+.. math:: \frac{\partial V}{\partial c_k} = \sum_s p_s(k)\, q_s(k)\, U_{k+1}(\text{clicked}).
 """
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,7 +30,11 @@ from epiclick.click_models.click_model import Emission, PageStates
 
 
 def click_chances(
-    states: PageStates, emission: Emission, slots: np.ndarray, relevance: np.ndarray
+    states: PageStates,
+    emission: Emission,
+    slots: np.ndarray,
+    relevance: np.ndarray,
+    going_on: np.ndarray | None = None,
 ) -> np.ndarray:
     """Marginal probability of a click at each slot: (draws, pages, depth).
 
@@ -32,11 +43,27 @@ def click_chances(
         emission: (draws, contexts) each.
         slots: (pages, depth) given context of each slot; -1 for slots that a page lacks.
         relevance: (draws, pages, depth) of the item in each slot.
+        going_on: (draws, pages, depth) probability of reading on after a click there; None for 1.
     """
     chances = np.zeros(relevance.shape)
     for rows, own in _by_layout(slots):
-        chances[:, rows] = _Pages(states, emission, own, relevance[:, rows]).forward()[1]
+        stay = None if going_on is None else going_on[:, rows]
+        chances[:, rows] = _Pages(states, emission, own, relevance[:, rows], stay).forward()[1]
     return chances
+
+
+class PageValues(NamedTuple):
+    """Values of pages and their derivatives.
+
+    Attributes:
+        value: (draws, pages).
+        slope: (draws, pages, depth) in each relevance.
+        by_going_on: (draws, pages, depth) in each probability of going on; None where it is 1.
+    """
+
+    value: np.ndarray
+    slope: np.ndarray
+    by_going_on: np.ndarray | None = None
 
 
 def value_and_slope(
@@ -45,8 +72,9 @@ def value_and_slope(
     slots: np.ndarray,
     relevance: np.ndarray,
     weight: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Value of each page, and its derivative with respect to each relevance.
+    going_on: np.ndarray | None = None,
+) -> PageValues:
+    """Value of each page, and its derivatives.
 
     Args:
         states: transitions within a page.
@@ -54,17 +82,19 @@ def value_and_slope(
         slots: (pages, depth) given context of each slot; -1 for slots that a page lacks.
         relevance: (draws, pages, depth) of the item in each slot.
         weight: (pages, depth) of a click in each slot.
-
-    Returns:
-        (draws, pages) and (draws, pages, depth).
+        going_on: (draws, pages, depth) probability of reading on after a click there; None for 1.
     """
     value, slope = np.zeros(relevance.shape[:2]), np.zeros(relevance.shape)
+    by_stay = None if going_on is None else np.zeros(relevance.shape)
     for rows, own in _by_layout(slots):
-        pages = _Pages(states, emission, own, relevance[:, rows])
+        stay = None if going_on is None else going_on[:, rows]
+        pages = _Pages(states, emission, own, relevance[:, rows], stay)
         before, chances = pages.forward()
         value[:, rows] = (chances * weight[rows]).sum(axis=2)
-        slope[:, rows] = pages.backward(before, weight[rows])
-    return value, slope
+        slope[:, rows], found = pages.backward(before, weight[rows])
+        if by_stay is not None:
+            by_stay[:, rows] = found
+    return PageValues(value, slope, by_stay)
 
 
 def draw_clicks(
@@ -73,17 +103,21 @@ def draw_clicks(
     slots: np.ndarray,
     relevance: np.ndarray,
     rng: np.random.Generator,
+    going_on: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Sampled clicks, (pages, depth) bool; emission (contexts,), relevance (pages, depth)."""
+    """Sampled clicks, (pages, depth) bool; emission (contexts,), others (pages, depth)."""
     clicks, uniform = np.zeros(slots.shape, bool), rng.random(slots.shape)
-    state = np.full(len(slots), states.start)
+    stops = None if going_on is None else rng.random(slots.shape) >= going_on
+    state, reading = np.full(len(slots), states.start), np.ones(len(slots), bool)
     for k in range(slots.shape[1]):
         shown = slots[:, k] >= 0
         given = np.where(shown, slots[:, k], 0)
         chance = emission.at(states.context[given, state]).click_probability(relevance[:, k])
-        clicks[:, k] = (uniform[:, k] < chance) & shown
+        clicks[:, k] = (uniform[:, k] < chance) & shown & reading
         after = np.where(clicks[:, k], states.clicked[given, state], states.skipped[given, state])
         state = np.where(shown, after, state)
+        if stops is not None:
+            reading &= ~(clicks[:, k] & stops[:, k])
     return clicks
 
 
@@ -119,11 +153,16 @@ class _Pages:
     """Pages with the same layout, under several draws of the parameters."""
 
     def __init__(
-        self, states: PageStates, emission: Emission, slots: np.ndarray, relevance: np.ndarray
+        self,
+        states: PageStates,
+        emission: Emission,
+        slots: np.ndarray,
+        relevance: np.ndarray,
+        going_on: np.ndarray | None,
     ) -> None:
-        """`slots` is (depth,), `relevance` (draws, pages, depth)."""
+        """`slots` is (depth,), `relevance` and `going_on` are (draws, pages, depth)."""
         self.states, self.emission = states, emission
-        self.slots, self.relevance = slots, relevance
+        self.slots, self.relevance, self.going_on = slots, relevance, going_on
 
     def forward(self) -> tuple[list[np.ndarray], np.ndarray]:
         """Probability of each state before every slot, (draws, pages, states), and of a click."""
@@ -138,24 +177,34 @@ class _Pages:
             clicked = at * self._chance(k)
             chances[..., k] = clicked.sum(axis=2)
             after_click, after_skip = self._moves(k)
-            at = clicked @ after_click + (at - clicked) @ after_skip
+            skipped = (at - clicked) @ after_skip
+            if self.going_on is None:
+                at = clicked @ after_click + skipped
+            else:  # who stops leaves the page
+                at = (self.going_on[..., k, None] * clicked) @ after_click + skipped
         return before, chances
 
-    def backward(self, before: list[np.ndarray], weight: np.ndarray) -> np.ndarray:
-        """Derivative of each page's value with respect to each relevance: (draws, pages, depth)."""
-        slope = np.zeros(self.relevance.shape)
+    def backward(
+        self, before: list[np.ndarray], weight: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Derivatives of each page's value in relevance, and in going on: (draws, pages, depth)."""
+        slope, by_stay = np.zeros(self.relevance.shape), np.zeros(self.relevance.shape)
         following = np.zeros_like(before[0])
         for k in reversed(range(len(before))):
             if self.slots[k] < 0:
                 continue
             after_click, after_skip = self._moves(k)
             own = weight[None, :, k, None]
-            by_click, by_skip = own + following @ after_click.T, following @ after_skip.T
+            after, by_skip = following @ after_click.T, following @ after_skip.T
+            chance = self._chance(k)
+            by_stay[..., k] = (before[k] * chance * after).sum(axis=2)
+            if self.going_on is not None:
+                after = self.going_on[..., k, None] * after
+            by_click = own + after
             a, b = self._emitted(k)
             slope[..., k] = (before[k] * (a - b) * (by_click - by_skip)).sum(axis=2)
-            chance = self._chance(k)
             following = chance * by_click + (1 - chance) * by_skip
-        return slope
+        return slope, by_stay
 
     def _emitted(self, k: int) -> tuple[np.ndarray, np.ndarray | float]:
         """A and B in every state of a slot, (draws, 1, states); 0 in impossible states."""

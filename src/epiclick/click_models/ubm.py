@@ -45,6 +45,7 @@ class UserBrowsing(Examination):
     history: ClassVar[tuple[str, ...]] = (LAST_CLICK,)
     channels: ClassVar[tuple[Channel, ...]] = (CLICK,)
     has_latent_state: ClassVar[bool] = False
+    knows_examination: ClassVar[bool] = False
 
     def history_columns(self, log: "ir.Table") -> Mapping[str, "ir.Value"]:
         """Position of the last click above a display on its page; 0 for none."""

@@ -8,11 +8,17 @@ import pyarrow as pa
 
 from epiclick.api import BaseModel
 from epiclick.arguments import is_number, is_whole, shown
-from epiclick.click_models.click_model import Emission
-from epiclick.comparison.factors import factors_of
+from epiclick.click_models.click_model import SATISFACTION, Emission
+from epiclick.comparison.factors import GoingOn, factors_of
 from epiclick.comparison.rankings import Ranking, read_ranking
 from epiclick.comparison.result import Comparison
-from epiclick.comparison.shown_items import Items, items_of, moments_of
+from epiclick.comparison.shown_items import (
+    Items,
+    Satisfaction,
+    items_given_clicks,
+    items_of,
+    moments_of,
+)
 from epiclick.comparison.slots import MEASURES, Slots, Traffic, slots_of, traffic_of
 from epiclick.comparison.value_samples import sample_values
 from epiclick.comparison.verdict import model_checks
@@ -21,17 +27,21 @@ from epiclick.data.features import FeatureTable, read_features
 from epiclick.errors import InputError
 from epiclick.evaluation.backtest import backtest as run_backtest
 from epiclick.evaluation.truth import Truth
-from epiclick.fitted.parameters import parameter_draws
+from epiclick.fitted.parameters import Parameters, parameter_draws
 from epiclick.fitted.prediction import bias_by
 from epiclick.fitted.state import FittedModel, given_of
 from epiclick.fitted.tables import stored_at_bound
 from epiclick.identification.identifiability import named
+from epiclick.posterior.reading_items import ItemDraws
 from epiclick.simulate.users import has_positions_alone
 
 Weights = Literal["traffic", "uniform"]
 
 PARAMETERS = 250
 """Draws of the parameters, mirrored about their mode; each has several draws of relevance."""
+
+READING_PARAMETERS = 64
+"""The same where each needs a Markov chain over all pages of the log."""
 
 SAME_LENGTH = 0.01
 """Relative difference in slots per page between rankers below which no note is given."""
@@ -101,7 +111,11 @@ def compare(
     )
     items = items_of(fitted, slots.query_id, slots.doc_id, table, clicks)
     rng = np.random.default_rng([seed, 11])
-    draws = parameter_draws(fitted, min(PARAMETERS, samples), seed=seed)
+    most = READING_PARAMETERS if fitted.clicks.has_latent_state else PARAMETERS
+    draws = parameter_draws(fitted, min(most, samples), seed=seed)
+    known = items_given_clicks(fitted, items, clicks, draws, seed)
+    going_on = _going_on(fitted, items, draws, rng, known)
+    has_satisfaction = going_on is not None and going_on.satisfaction is not None
     values = sample_values(
         factors_of(
             slots,
@@ -110,9 +124,10 @@ def compare(
             len(items),
             fitted.clicks.states(fitted.contexts),
             Emission(*bias_by(fitted, draws, np.arange(len(fitted.contexts)))),
+            going_on,
         ),
-        items.was_seen,
-        moments_of(fitted, items, draws, rng),
+        np.tile(items.was_seen, 2 if has_satisfaction else 1),
+        moments_of(fitted, items, draws, rng, None if known is None else known.attraction),
         (len(measures), len(names)),
         samples,
         rng,
@@ -136,6 +151,24 @@ def compare(
         backtest_grade=None if tested is None else tested.grade,
         model_checks=model_checks(fitted),
     )
+
+
+def _going_on(
+    fitted: FittedModel,
+    items: Items,
+    draws: Sequence[Parameters],
+    rng: np.random.Generator,
+    known: ItemDraws | None,
+) -> GoingOn | None:
+    """Whether users go on after a click, under every draw; None if they always do."""
+    if not fitted.clicks.has_latent_state:
+        return None
+    if SATISFACTION in fitted.clicks.channels:
+        own = Satisfaction.of(fitted, draws)
+        clicked = None if known is None else known.satisfaction
+        return GoingOn(satisfaction=moments_of(own.fitted, items, own.draws, rng, clicked))
+    by_context = [fitted.clicks.going_on(np.asarray(draw.position.points.logit)) for draw in draws]
+    return GoingOn(np.stack([each for each in by_context if each is not None]))
 
 
 def read_rankings(

@@ -67,6 +67,19 @@ class Factors(Protocol):
         ...
 
 
+class GoingOn(NamedTuple):
+    """Whether users go on after a click, by the context or by the item.
+
+    Attributes:
+        by_context: (draws, given contexts) probability of going on after a click there, or None.
+        satisfaction: otherwise, mean and variance of the probability that a click on an item
+            satisfies, so that the user stops, in chunks as for relevance.
+    """
+
+    by_context: np.ndarray | None = None
+    satisfaction: Moments | None = None
+
+
 def factors_of(
     slots: Slots,
     item: np.ndarray,
@@ -74,12 +87,13 @@ def factors_of(
     items: int,
     states: PageStates,
     emission: Emission,
+    going_on: GoingOn | None = None,
 ) -> Factors:
     """Factors of slots with item numbers (slots,); emission is (draws, contexts)."""
     matrix = _weights(slots, item, measures, items, len(states.context))
-    if states.context.shape[1] == 1:
+    if states.context.shape[1] == 1 and going_on is None:
         return Linear(matrix, emission.at(states.context[:, 0]), len(measures) * _rankers(slots))
-    return Chained(matrix, slots, item, tuple(measures), items, states, emission)
+    return Chained(matrix, slots, item, tuple(measures), items, states, emission, going_on)
 
 
 def _rankers(slots: Slots) -> int:
@@ -177,6 +191,8 @@ class Chained:
         items: number of items.
         states: how a page's history evolves.
         emission: (draws, contexts) each.
+        going_on: whether users go on after a click; None if always. Satisfaction adds as many
+            items again, numbered after the others.
     """
 
     matrix: sparse.csr_array
@@ -186,6 +202,7 @@ class Chained:
     items: int
     states: PageStates
     emission: Emission
+    going_on: GoingOn | None = None
 
     @property
     def outputs(self) -> int:
@@ -196,11 +213,23 @@ class Chained:
         """(items, outputs) factors at the mean of the parameters and a relevance of one half."""
         mean = Emission(*(None if p is None else p.mean(axis=0)[None] for p in self.emission))
         half = np.full((1, self.items), 0.5)
-        found = np.zeros((self.items, self.outputs))
+        context, satisfied = self._going_on(1)
+        if context is not None:
+            context = context.mean(axis=0, keepdims=True)
+        kinds = 1 if satisfied is None else 2
+        found = np.zeros((kinds * self.items, self.outputs))
         for pages in self._blocks(1):
-            items, factors, _ = self._of(pages, mean, half)
-            found[items] = factors[0].T
+            own = self._of(pages, mean, half, context, satisfied)
+            found[own.items] = own.factors[0].T
+            if own.by_satisfaction is not None:
+                found[self.items + own.items] = own.by_satisfaction[0].T
         return found
+
+    def _going_on(self, draws: int) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """Probability of going on by context; or a satisfaction of one half, (draws, items)."""
+        if self.going_on is None or self.going_on.by_context is not None:
+            return None if self.going_on is None else self.going_on.by_context, None
+        return None, np.full((draws, self.items), 0.5)
 
     def same(self) -> np.ndarray:
         """(outputs,) the first output with identical slots."""
@@ -208,26 +237,53 @@ class Chained:
 
     def parts(self, moments: Moments) -> Iterator[Part]:
         """All items, in blocks of whole queries."""
-        chunks = [[each.astype(np.float32) for each in pair] for pair in moments]
-        mean, variance = (np.concatenate([pair[i] for pair in chunks], axis=1) for i in (0, 1))
-        del chunks
-        centre = mean.mean(axis=0, keepdims=True, dtype=np.float64)
+        mean, variance = _together(moments)
+        centre = np.broadcast_to(mean.mean(axis=0, keepdims=True, dtype=np.float64), mean.shape)
+        context, satisfied = self._going_on(len(mean))
+        spread = typical = None
+        if satisfied is not None:
+            assert self.going_on is not None
+            assert self.going_on.satisfaction is not None
+            satisfied, spread = _together(self.going_on.satisfaction)
+            average = satisfied.mean(axis=0, keepdims=True, dtype=np.float64)
+            typical = np.broadcast_to(average, satisfied.shape)
         for pages in self._blocks(len(mean)):
-            items, factors, expected = self._of(pages, self.emission, mean)
-            same = np.broadcast_to(centre, mean.shape)
-            _, _, by_clicks = self._of(pages, self.emission, same, slopes=False)
+            found = self._of(pages, self.emission, mean, context, satisfied)
+            fixed = self._of(pages, self.emission, centre, context, typical, slopes=False)
+            items = found.items
             own_mean, own_variance = (
                 each[:, items].astype(np.float64) for each in (mean, variance)
             )
-            yield Part(items, factors, own_mean, own_variance, expected, by_clicks)
+            yield Part(items, found.factors, own_mean, own_variance, found.expected, fixed.expected)
+            if found.by_satisfaction is not None:
+                assert satisfied is not None
+                assert spread is not None
+                nothing = np.zeros_like(found.expected)  # it is in the expected values above
+                own_mean, own_variance = (
+                    each[:, items].astype(np.float64) for each in (satisfied, spread)
+                )
+                own = (found.by_satisfaction, own_mean, own_variance)
+                yield Part(self.items + items, *own, nothing, nothing)
 
     def _of(
-        self, pages: np.ndarray, emission: Emission, relevance: np.ndarray, *, slopes: bool = True
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        self,
+        pages: np.ndarray,
+        emission: Emission,
+        relevance: np.ndarray,
+        by_context: np.ndarray | None,
+        satisfied: np.ndarray | None,
+        *,
+        slopes: bool = True,
+    ) -> "_PagesOf":
         """Items of some pages, their factors (if `slopes`), and the expected values of the pages.
 
-        Returns:
-            (items,), (draws, outputs, items) and (draws, outputs).
+        Args:
+            pages: numbers of the lists.
+            emission: (draws, contexts) each.
+            relevance: (draws, items).
+            by_context: (draws, given contexts) probability of going on after a click, or None.
+            satisfied: (draws, items) probability that a click satisfies, or None.
+            slopes: whether factors are wanted.
         """
         at = self._slot[pages]  # (pages, depth)
         shown = at >= 0
@@ -237,17 +293,26 @@ class Chained:
         index[shown] = place
         zeta = relevance[:, items][:, index].astype(np.float64)  # (draws, pages, depth)
         given = np.where(shown, self.slots.given[at], -1)
+        stay = None
+        if by_context is not None:
+            stay = np.broadcast_to(by_context[:, np.maximum(given, 0)], zeta.shape)
+        elif satisfied is not None:
+            stay = 1 - satisfied[:, items][:, index].astype(np.float64)
         ranker, rankers = self.slots.ranker[at[:, 0]], _rankers(self.slots)
         draws = len(zeta)
         factors = np.zeros((draws, self.outputs, len(items)))
+        by_satisfaction = None if satisfied is None else np.zeros_like(factors)
         expected = np.zeros((draws, self.outputs))
         for number, measure in enumerate(self.measures):
             weight = np.where(shown, measure.weight(self.slots)[at], 0)
+            by_stay = None
             if measure.biased and slopes:
-                value, slope = value_and_slope(self.states, emission, given, zeta, weight)
+                value, slope, by_stay = value_and_slope(
+                    self.states, emission, given, zeta, weight, stay
+                )
             elif measure.biased:
-                value = (click_chances(self.states, emission, given, zeta) * weight).sum(axis=2)
-                slope = np.zeros(zeta.shape)
+                chances = click_chances(self.states, emission, given, zeta, stay)
+                value, slope = (chances * weight).sum(axis=2), np.zeros(zeta.shape)
             else:
                 slope = np.broadcast_to(weight, zeta.shape)
                 value = (weight * zeta).sum(axis=2)
@@ -262,7 +327,9 @@ class Chained:
                     shape=(len(page), len(items)),
                 )
                 factors[:, output] = slope[:, page, place_on] @ by_slot
-        return items, factors, expected
+                if by_satisfaction is not None and by_stay is not None:
+                    by_satisfaction[:, output] = -by_stay[:, page, place_on] @ by_slot
+        return _PagesOf(items, factors, expected, by_satisfaction)
 
     @cached_property
     def _slot(self) -> np.ndarray:
@@ -292,3 +359,26 @@ class Chained:
                     stop = int(np.searchsorted(query, query[start], side="right"))
             yield order[start:stop]
             start = stop
+
+
+class _PagesOf(NamedTuple):
+    """What some pages add.
+
+    Attributes:
+        items: (items,) their numbers.
+        factors: (draws, outputs, items) derivatives of values in relevance.
+        expected: (draws, outputs) values.
+        by_satisfaction: (draws, outputs, items) derivatives in satisfaction, where there is one.
+    """
+
+    items: np.ndarray
+    factors: np.ndarray
+    expected: np.ndarray
+    by_satisfaction: np.ndarray | None
+
+
+def _together(moments: Moments) -> tuple[np.ndarray, np.ndarray]:
+    """All means and variances, (draws, items) float32 each."""
+    chunks = [[each.astype(np.float32) for each in pair] for pair in moments]
+    mean, variance = (np.concatenate([pair[i] for pair in chunks], axis=1) for i in (0, 1))
+    return mean, variance

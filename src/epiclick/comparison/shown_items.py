@@ -1,12 +1,14 @@
 """What is known about the items rankers show: from their clicks, their features, or neither."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
+from typing import NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 
+from epiclick.beta import Beta
 from epiclick.data.arrays import distinct, locate_rows
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import FeatureTable
@@ -15,6 +17,7 @@ from epiclick.fitted.parameters import Parameters
 from epiclick.fitted.prediction import networks_of, relevance_by, relevance_of_rows
 from epiclick.fitted.state import FittedModel, given_of
 from epiclick.posterior.item_posterior import moments_by_draw
+from epiclick.posterior.reading_items import ItemDraws, reading_item_draws
 from epiclick.relevance.average import total_moments
 from epiclick.relevance.heads import exposure
 
@@ -110,11 +113,26 @@ def items_of(
 
 
 def moments_of(
-    fitted: FittedModel, items: Items, draws: Sequence[Parameters], rng: np.random.Generator
+    fitted: FittedModel,
+    items: Items,
+    draws: Sequence[Parameters],
+    rng: np.random.Generator,
+    given_clicks: Beta | None = None,
 ) -> Iterator[Moments]:
-    """Moments of all items under every draw of the parameters, in chunks of items."""
+    """Moments of all items under every draw of the parameters, in chunks of items.
+
+    Args:
+        fitted: the model.
+        items: of all slots.
+        draws: of the parameters.
+        rng: for items about which nothing is known.
+        given_clicks: (draws, pairs) of `items.counts`, where items of a page depend on each other
+            and are estimated together.
+    """
     parts: list[Iterator[Moments]] = []
-    if items.counts is not None and not fitted.relevance_head.learns_from_clicks:
+    if items.counts is not None and given_clicks is not None:
+        parts.append(iter([(given_clicks.mean, given_clicks.variance)]))
+    elif items.counts is not None and not fitted.relevance_head.learns_from_clicks:
         assert items.counts.features is not None
         assert items.counts.feature_row is not None
         rows = items.counts.feature_row
@@ -129,6 +147,42 @@ def moments_of(
     if items.unknown:
         parts.append(_of_population(fitted, items, draws, rng))
     return chain.from_iterable(parts)
+
+
+class Satisfaction(NamedTuple):
+    """A model and draws of its parameters, whose relevance is the satisfaction of a click."""
+
+    fitted: FittedModel
+    draws: Sequence[Parameters]
+
+    @classmethod
+    def of(cls, fitted: FittedModel, draws: Sequence[Parameters]) -> Self:
+        """The channel of satisfaction in place of that of clicks."""
+        items = fitted.items
+        if items is not None and items.satisfied is not None:
+            alpha, beta = items.satisfied.T
+            items = replace(items, alpha=alpha, beta=beta)
+        own = [draw._replace(layers=draw.satisfaction) for draw in draws]
+        return cls(replace(fitted, items=items), own)
+
+
+def items_given_clicks(
+    fitted: FittedModel,
+    items: Items,
+    log: ClickCounts | None,
+    draws: Sequence[Parameters],
+    seed: int,
+) -> ItemDraws | None:
+    """For a model that needs whole pages, items of the log under every draw; None for others."""
+    if not fitted.clicks.has_latent_state or items.counts is None or log is None:
+        return None
+    if log.features is None and items.features is not None:
+        log = log.with_features(items.features)
+    drawn = reading_item_draws(fitted, log, draws, seed)
+    row = items.counts.numbers_in(log)
+    own = [None if each is None else Beta(each.alpha[:, row], each.beta[:, row]) for each in drawn]
+    assert own[0] is not None
+    return ItemDraws(own[0], own[1])
 
 
 def _of_rows(

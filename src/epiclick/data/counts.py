@@ -26,6 +26,7 @@ from epiclick.data.counts_arguments import (
 )
 from epiclick.data.counts_metadata import CountsMetadata, PageClicks
 from epiclick.data.features import FeatureTable
+from epiclick.data.page_lists import PageLists, concat_lists
 from epiclick.data.schema import LogOptions, either
 from epiclick.data.writing import written_aside
 from epiclick.errors import InputError, Problem
@@ -56,6 +57,7 @@ class ClickCounts:
         page_clicks: distribution of clicks per page, None where unknown.
         features: feature vectors; `feature_row` (pairs,) is the row of each pair.
         options: how the log was read.
+        lists: distinct pages, for click models that need them; None for others.
     """
 
     query_id: pa.Array
@@ -72,6 +74,7 @@ class ClickCounts:
     features: FeatureTable | None = None
     feature_row: np.ndarray | None = None
     options: LogOptions = field(default_factory=LogOptions)
+    lists: PageLists | None = None
 
     def __post_init__(self) -> None:
         """Check the counts once; everything downstream relies on them."""
@@ -194,6 +197,22 @@ class ClickCounts:
             displays=self.displays[order],
             clicks=self.clicks[order],
             part=None if self.part is None else self.part[order],
+        )
+
+    def of_contexts(self, keep: np.ndarray) -> "ClickCounts":
+        """The entries in some contexts, (contexts,) bool; all pairs keep their numbers."""
+        entries, index = keep[self.context], np.cumsum(keep) - 1
+        return replace(
+            self,
+            contexts=self.contexts.filter(pa.array(keep)),
+            pair=self.pair[entries],
+            context=index[self.context[entries]],
+            displays=self.displays[entries],
+            clicks=self.clicks[entries],
+            part=None if self.part is None else self.part[entries],
+            pages=None,
+            page_clicks=None,
+            lists=None,
         )
 
     def over_given(self, amounts: np.ndarray) -> np.ndarray:
@@ -356,6 +375,8 @@ class ClickCounts:
             page_clicks=PageClicks.sum([c.page_clicks for c in counts]),
             options=replace(head.options, where=either([c.options.where for c in counts])),
         )
+        if all(c.lists is not None for c in counts):
+            total = replace(total, lists=_all_lists(total, counts))
         return total if head.features is None else total.with_features(head.features)
 
     def with_features(
@@ -422,13 +443,27 @@ class ClickCounts:
                 f"split(by='{by}') needs parts; read the log with {PARTS[by]}", code="no-parts"
             )
         share = deal_groups(weight, shares, by, seed)
-        return tuple(self._of_entries(share[group] == i) for i in range(len(shares)))
+        found = (self._of_entries(share[group] == i) for i in range(len(shares)))
+        if by == "query" or self.lists is None:
+            return tuple(found)
+        return tuple(
+            replace(each, lists=self.lists.of_parts(share == i, self.numbers_in(each)))
+            for i, each in enumerate(found)
+        )
+
+    def numbers_in(self, other: "ClickCounts") -> np.ndarray:
+        """(pairs,) number of each pair in other counts; -1 for pairs that they lack."""
+        names = ("query_id", "doc_id")
+        return locate_rows(*({name: getattr(c, name) for name in names} for c in (self, other)))
 
     def _of_entries(self, keep: np.ndarray) -> "ClickCounts":
         """The entries of a mask with the pairs they need; contexts and parts keep their indices."""
         pairs, pair = np.unique(self.pair[keep], return_inverse=True)
+        number = np.full(len(self), -1)
+        number[pairs] = np.arange(len(pairs))
         return replace(
             self,
+            lists=None if self.lists is None else self.lists.of_pairs(number),
             query_id=self.query_id.take(pairs),
             doc_id=self.doc_id.take(pairs),
             pair=pair,
@@ -445,6 +480,12 @@ class ClickCounts:
 
     def to_parquet(self, path: str | Path) -> None:
         """Write the counts (not the features) as one Parquet file, read back by `from_parquet`."""
+        if self.lists is not None:
+            raise InputError(
+                f"a {click_model(self.options.click_model).title} needs whole pages, which a file "
+                "of counts does not have; fit it to the log itself",
+                code="counts-without-pages",
+            )
         metadata = CountsMetadata(
             tuple(self.contexts.column_names), self.pages, self.page_clicks, self.options
         )
@@ -470,6 +511,22 @@ class ClickCounts:
             page_clicks=metadata.page_clicks,
             options=metadata.options,
         )
+
+
+def _all_lists(total: ClickCounts, counts: Sequence[ClickCounts]) -> PageLists:
+    """The lists of all counts, numbered as in their total."""
+    found = []
+    for each in counts:
+        assert each.lists is not None
+        given, names = total.given[0], total.given[0].column_names
+        context = locate_rows(*({name: t[name] for name in names} for t in (each.given[0], given)))
+        part = each.lists.part
+        if part is not None and each.parts is not None and total.parts is not None:
+            part = locate_rows({"part": each.parts}, {"part": total.parts})[part]
+        own = each.lists.of_pairs(each.numbers_in(total))
+        assert own is not None
+        found.append(replace(own, given=context[own.given], part=part))
+    return concat_lists(found, parts=total.parts is not None)
 
 
 def check_counts(name: str, given: Any) -> ClickCounts:

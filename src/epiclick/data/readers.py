@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from epiclick.arguments import check_choice
+from epiclick.click_models.registry import click_model
 from epiclick.data.counting import (
     bad_rows,
     canonical_log,
@@ -30,6 +31,7 @@ from epiclick.data.pages import (
     PageClicks,
     count_pages,
     diagnose_pages,
+    kept_rows,
     without_bad_pages,
 )
 from epiclick.data.robots import Suspicion, busy_users, left_out, suspicious_pages, without_robots
@@ -125,6 +127,12 @@ def _count_rows(source: Any, options: LogOptions) -> tuple[ClickCounts, LogRepor
             page_clicks=None if pages is None else pages[1],
             options=options,
         )
+        if click_model(options.click_model).has_latent_state:
+            from epiclick.data.page_lists import read_lists
+
+            rows = kept_rows(log, columns, options) if dropped else log
+            lists = read_lists(rows, columns, options, counts, text=opened.text)
+            counts = replace(counts, lists=lists)
         notes = list(opened.notes)
         whole = replace(options, max_clicks_per_page=None, drop_busiest=0.0)
         if whole != options:

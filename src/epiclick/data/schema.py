@@ -205,7 +205,7 @@ def _model_problems(options: LogOptions) -> Iterator[Problem]:
             f"context: the {model.title} computes {', '.join(twice)} itself; leave it out",
             code="reserved-column",
         )
-    elif model.history and "position" not in options.context:
+    elif (model.history or model.has_latent_state) and "position" not in options.context:
         yield Problem(
             f"context: the {model.title} needs the position among the contexts",
             code="position-not-in-context",
@@ -271,7 +271,8 @@ def resolve_columns(names: Sequence[str], options: LogOptions, source: str = "lo
     if len(find("user_id")) == 1 or options.drop_busiest:
         wanted.append("user_id")
 
-    history = click_model(options.click_model).history
+    model = click_model(options.click_model)
+    history = model.history
     found: dict[str, str] = {}
     for canonical in wanted:
         matches = find(canonical)
@@ -282,7 +283,7 @@ def resolve_columns(names: Sequence[str], options: LogOptions, source: str = "lo
         elif canonical not in OPTIONAL and not (history and canonical == "position"):
             problems.append(_missing(canonical, names, counted))
     problems += _needed(options, found, counted)
-    if history:
+    if history or model.has_latent_state:
         missing = [name for name in ("page_id", "position") if not find(name)]
         problems += _history_problems(options, names, missing, counted)
 

@@ -30,7 +30,7 @@ from epiclick.diagnostics.contraction import (
 from epiclick.diagnostics.randomised import NOT_COMPARED, compare_randomised
 from epiclick.errors import InputError
 from epiclick.fitted.parameters import ParameterPosterior
-from epiclick.fitted.prediction import mean_bias
+from epiclick.fitted.prediction import bias_at, display_chances, mean_bias, over_entries
 from epiclick.fitted.state import FittedModel, history_of
 from epiclick.identification.anchor import Moved, moved_sentence
 from epiclick.identification.identifiability import identifiability
@@ -71,18 +71,25 @@ class FitCheck:
     least_expected: float
 
 
-def chi2_per_df(counts: ClickCounts, theta: np.ndarray) -> FitCheck:
-    """Check counts against a position bias (contexts,), with each pair's best relevance under it.
+def chi2_per_df(counts: ClickCounts, theta: np.ndarray, *, by_entry: bool = False) -> FitCheck:
+    """Check counts against a position bias, with each pair's best relevance under it.
+
+    Position bias is (contexts,), or (entries,) if `by_entry`, where it differs between pages.
 
     Entries are chosen by a relevance fitted to all of a pair's entries, and tested with one fitted
     to the chosen ones alone: otherwise the entries left out absorb part of the fit, and the ratio
     is 40 % too high in a well-specified simulation.
     """
     theta = np.asarray(theta, np.float64)
-    if theta.shape != (len(counts.contexts),) or not np.all((theta > 0) & np.isfinite(theta)):
+    if np.any(theta == 0) and not by_entry:  # nothing is examined there: nothing to check
+        examined = theta > 0
+        counts = counts.of_contexts(examined)
+        theta = theta[examined]
+    size = len(counts.pair if by_entry else counts.contexts)
+    if theta.shape != (size,) or not np.all((theta > 0) & np.isfinite(theta)):
         raise InputError(
-            f"theta must have one number above 0 for each of {len(counts.contexts)} contexts, "
-            f"not {theta}",
+            f"theta must have one number above 0 for each of {size} "
+            f"{'entries' if by_entry else 'contexts'}, not {theta}",
             code="invalid-position-bias",
         )
     # entries that can never be chosen are not fitted: in most logs, nearly all
@@ -93,7 +100,7 @@ def chi2_per_df(counts: ClickCounts, theta: np.ndarray) -> FitCheck:
     displays, clicks = (
         values[used].astype(np.float64) for values in (counts.displays, counts.clicks)
     )
-    bias = theta[context]
+    bias = theta[used] if by_entry else theta[context]
     expected = displays * bias * best_relevance(pair, bias, displays, clicks)
     rarer = np.minimum(expected, displays - expected)  # of clicks and displays without one
 
@@ -107,6 +114,14 @@ def chi2_per_df(counts: ClickCounts, theta: np.ndarray) -> FitCheck:
             break
     chi2 = _pearson(*of_chosen)
     return FitCheck(chi2, df, chi2 / df if df > 0 else None, entries, least)
+
+
+def chi2_of(fitted: FittedModel, counts: ClickCounts) -> FitCheck:
+    """Check counts against the examination that a model expects."""
+    if fitted.clicks.has_latent_state:
+        read, _ = display_chances(fitted, counts)
+        return chi2_per_df(counts, over_entries(counts, read), by_entry=True)
+    return chi2_per_df(counts, bias_at(fitted, counts.contexts)[0])
 
 
 def best_relevance(
@@ -162,6 +177,16 @@ def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
     return np.divide(above, below, out=np.zeros_like(above), where=below > 0)
 
 
+READ_FROM_THE_TOP = "Assumed: users read from the top, and skip no item unseen."
+EXAMINATION_KNOWN = (
+    "In a {} the clicks of a page determine which of its items were examined, so relevance is "
+    "learned without comparing positions."
+)
+EXAMINATION_DRAWN = (
+    "In a {} everything down to the last click of a page was examined, so relevance is learned "
+    "without comparing positions; who read on below it is not in the log, and is averaged over."
+)
+
 POOR_FIT = 1.5
 """Pearson's chi2/df above which clicks are overdispersed for a position-based model."""
 
@@ -208,14 +233,19 @@ def check_fit(
         whole: the log including held-out pairs, whose pages are searched for robots.
     """
     theta, _ = mean_bias(fitted)
-    found, fit = identifiability(train), chi2_per_df(train, theta)
+    known_examination = fitted.clicks.knows_examination
+    found, fit = identifiability(train), chi2_of(fitted, train)
     held = () if known is None else fixed_contexts(known)
     at_bound: tuple[AtBound, ...] = ()
-    if fitted.anchor is not None:
+    if fitted.anchor is not None and not known_examination:
         at_bound = contexts_at_bound(fitted, unbounded or unbounded_bias(train), held)
     bound = [each.context for each in at_bound]
     narrowed = prior_contraction(fitted, known, bound)
     words, warnings = found.summary().splitlines(), [*found.warnings]
+    if known_examination:
+        latent = fitted.clicks.has_latent_state
+        known_by = EXAMINATION_DRAWN if latent else EXAMINATION_KNOWN
+        words, warnings = [known_by.format(fitted.clicks.title), READ_FROM_THE_TOP], []
     records: dict[str, Any] = {
         "chi2_per_df": fit.ratio,
         "chi2_df": fit.df,

@@ -137,6 +137,10 @@ def prior_contraction(
     posterior_sd = logit_normal_sd(fitted.posterior.mean[: len(free)], np.sqrt(variance))
     after[free] = np.where(held, np.nan, posterior_sd)
     after[list(at_bound)] = np.nan
+    if fitted.clicks.has_latent_state:
+        # below the last position there is nothing to go on to
+        position = np.array(fitted.contexts["position"].to_pylist())
+        before[position == position.max()] = np.nan
     return PriorContraction(fitted.contexts, fitted.anchor, before, after, given)
 
 

@@ -23,10 +23,15 @@ from epiclick.fitted.prediction import (
     chunks_of,
     click_probabilities,
     contexts_of,
+    going_on_by,
+    lists_of,
     networks_of,
+    over_entries,
     relevance_of_pairs,
+    satisfaction_before,
 )
 from epiclick.fitted.state import FittedModel
+from epiclick.reading.pages import still_reading
 
 DRAWS = 256
 """Of the parameters, for their spread; predictions need fewer, as means converge sooner."""
@@ -137,6 +142,8 @@ def predicted_by_draws(
         (draws, groups), a single draw if the model has no uncertainty.
     """
     count = int(np.clip(MOST_PREDICTED // max(len(counts), 1), FEWEST_DRAWS, DRAWS))
+    if fitted.clicks.has_latent_state:
+        return _read_by_draws(fitted, counts, shown), FEWEST_DRAWS / 2
     draws = parameter_draws(fitted, count)
     networks = networks_of(draws)
     theta, _ = bias_by(fitted, draws, contexts_of(fitted, counts.contexts, warn=False))
@@ -159,6 +166,22 @@ def predicted_by_draws(
     # draws of a Gaussian come in pairs that mirror each other
     freedom = len(draws) - 1 if fitted.members else len(draws) / 2
     return total.T, float(freedom)
+
+
+def _read_by_draws(fitted: FittedModel, counts: ClickCounts, shown: GroupedDisplays) -> np.ndarray:
+    """The same for a model that needs whole pages: (draws, groups)."""
+    draws = parameter_draws(fitted, FEWEST_DRAWS)
+    lists = lists_of(fitted, counts)
+    alpha, beta = relevance_of_pairs(fitted, [draw.layers for draw in draws], counts)
+    relevance = _with_known(fitted, counts, alpha / (alpha + beta))
+    satisfied = satisfaction_before(fitted, counts)
+    total = []
+    for i, draw in enumerate(draws):
+        stay = going_on_by(fitted, draw, lists, satisfied)
+        read = still_reading(lists, relevance[i], stay)
+        chance = over_entries(counts, read * np.where(lists.shown, relevance[i][lists.pair], 0.0))
+        total.append(shown.total(shown.displays * chance[shown.entry]))
+    return np.stack(total)
 
 
 def _with_known(fitted: FittedModel, counts: ClickCounts, relevance: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ models, are left out, as if the order of the clicks were observed.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
@@ -22,9 +22,14 @@ from epiclick.click_models.click_model import Emission
 from epiclick.data.arrays import is_among
 from epiclick.data.counts import ClickCounts
 from epiclick.data.page_weights import PageWeights
-from epiclick.diagnostics.checks import FitCheck, chi2_per_df
+from epiclick.diagnostics.checks import FitCheck, chi2_of
 from epiclick.evaluation.click_scores import BASELINES, ClickScores, kept_rates, score_clicks
-from epiclick.fitted.prediction import bias_at, click_probabilities, draw_bias, relevance_before
+from epiclick.fitted.prediction import (
+    click_probabilities,
+    display_chances,
+    draw_bias,
+    relevance_before,
+)
 from epiclick.fitted.state import FittedModel
 from epiclick.likelihood.batch_gradient import pair_log_likelihoods
 
@@ -117,15 +122,15 @@ def evaluate(
         train: the log the model was trained on, for the baselines. Without it, only those whose
             rates the model keeps are scored.
     """
-    probability = click_probabilities(fitted, counts)
-    joint = _joint(fitted, counts, probability)
+    scored = scored_displays(fitted, counts)
+    joint = _joint(fitted, counts, scored)
     pair = joint.pair / len(counts)
-    overall = score_clicks(counts, probability, pages, pair_log_likelihood=pair)
-    theta, _ = bias_at(fitted, counts.contexts)
+    weights = pages if scored.pages is None else scored.pages
+    overall = score_clicks(scored.counts, scored.probability, weights, pair_log_likelihood=pair)
     return Evaluation(
         clicks=overall,
         joint=joint.whole / counts.total_displays,
-        fit=chi2_per_df(counts, theta),
+        fit=chi2_of(fitted, counts),
         by_queries={
             # a model without features keeps items with their clicks, held-out ones too: drop them
             name: _part_scores(replace(fitted, items=None) if name == "held-out" else fitted, part)
@@ -135,16 +140,64 @@ def evaluate(
     )
 
 
+class ScoredDisplays(NamedTuple):
+    """Displays that share a probability of a click, and that probability.
+
+    Attributes:
+        counts: with an entry for each.
+        probability: (entries,) of a click.
+        pages: weights of the entries within pages, if the pages are known from the counts.
+    """
+
+    counts: ClickCounts
+    probability: np.ndarray
+    pages: PageWeights | None = None
+
+
+def scored_displays(fitted: FittedModel, counts: ClickCounts) -> ScoredDisplays:
+    """The entries of counts; or all displays, if the probability depends on the whole page."""
+    if not fitted.clicks.has_latent_state:
+        return ScoredDisplays(counts, click_probabilities(fitted, counts))
+    _, chance = display_chances(fitted, counts)
+    lists = counts.lists
+    assert lists is not None
+    order = np.argsort(lists.pair[lists.shown], kind="stable")
+
+    def displayed(values: np.ndarray) -> np.ndarray:
+        return np.broadcast_to(values, lists.pair.shape)[lists.shown][order]
+
+    pages, clicked = displayed(lists.pages[:, None]), displayed(lists.clicked)
+    length = displayed(lists.shown.sum(axis=1, keepdims=True))
+    single = replace(
+        counts,
+        pair=displayed(lists.pair).astype(np.int64),
+        context=displayed(lists.given).astype(np.int64),
+        displays=pages,
+        clicks=np.where(clicked, pages, 0),
+        part=None,
+        parts=None,
+        lists=None,
+    )
+    weights = PageWeights(
+        single.clicks / length, (pages - single.clicks) / length, lists.pages.sum()
+    )
+    return ScoredDisplays(single, displayed(chance), weights)
+
+
 def _part_scores(fitted: FittedModel, counts: ClickCounts) -> ClickScores:
-    probability = click_probabilities(fitted, counts)
-    pair = _joint(fitted, counts, probability).pair / len(counts)
-    return score_clicks(counts, probability, pair_log_likelihood=pair)
+    scored = scored_displays(fitted, counts)
+    pair = _joint(fitted, counts, scored).pair / len(counts)
+    return score_clicks(scored.counts, scored.probability, pair_log_likelihood=pair)
 
 
-def _joint(fitted: FittedModel, counts: ClickCounts, probability: np.ndarray) -> JointScores:
-    """Joint log-likelihoods; for a model without uncertainty displays are independent."""
-    if not fitted.relevance_head.has_uncertainty:
-        total = score_clicks(counts, probability).display_log_likelihood * counts.total_displays
+def _joint(fitted: FittedModel, counts: ClickCounts, scored: ScoredDisplays) -> JointScores:
+    """Joint log-likelihoods; for a model without uncertainty displays are independent.
+
+    So they are, at expected items, where items of a page depend on each other.
+    """
+    if not fitted.relevance_head.has_uncertainty or fitted.clicks.has_latent_state:
+        mean = score_clicks(scored.counts, scored.probability).display_log_likelihood
+        total = mean * counts.total_displays
         return JointScores(total, total)
     emission = Emission(*draw_bias(fitted, counts.contexts, SAMPLES))
     return joint_log_likelihood(counts, emission, *relevance_before(fitted, counts))

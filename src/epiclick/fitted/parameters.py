@@ -105,10 +105,17 @@ def init_betas(contexts: int) -> BetaLookup:
 
 
 class Parameters(NamedTuple):
-    """Relevance network and click model's lookup, as numpy arrays."""
+    """Relevance network and click model's lookup, as numpy arrays.
+
+    Attributes:
+        layers: the network of relevance.
+        position: parameters of the click model.
+        satisfaction: the network of satisfaction, for click models with that channel; else empty.
+    """
 
     layers: Layers
     position: Lookup
+    satisfaction: Layers = ()
 
     @property
     def smooth(self) -> bool:
@@ -117,15 +124,22 @@ class Parameters(NamedTuple):
 
 
 def leaves(parameters: Parameters) -> list[np.ndarray]:
-    """All arrays: weight and bias of each layer, then those of the lookup."""
-    return [*(part for layer in parameters.layers for part in layer), *parameters.position]
+    """All arrays: weight and bias of each layer, the lookup, then layers of satisfaction."""
+    first, other = (
+        [part for layer in layers for part in layer]
+        for layers in (parameters.layers, parameters.satisfaction)
+    )
+    return [*first, *parameters.position, *other]
 
 
 def with_leaves(parameters: Parameters, arrays: Sequence[np.ndarray]) -> Parameters:
     """Parameters of the same form with other arrays; the inverse of `leaves`."""
     count = 2 * len(parameters.layers)
-    layers = tuple(zip(arrays[:count:2], arrays[1:count:2], strict=True))
-    return Parameters(layers, type(parameters.position)(*arrays[count:]))
+    end = count + len(parameters.position)
+    layers, other = (
+        tuple(zip(part[::2], part[1::2], strict=True)) for part in (arrays[:count], arrays[end:])
+    )
+    return Parameters(layers, type(parameters.position)(*arrays[count:end]), other)
 
 
 def position_betas(lookup: Lookup, xp: ModuleType) -> tuple[Any, Any]:
@@ -143,9 +157,11 @@ LOOKUP_OF: Mapping[str, type[Lookup]] = {
 
 def to_arrays(parameters: Parameters) -> dict[str, np.ndarray]:
     """The parameters' arrays under the names they have in files."""
+    networks = {"relevance": parameters.layers, "satisfaction": parameters.satisfaction}
     arrays = {
-        f"relevance.{i}.{name}": np.asarray(value)
-        for i, layer in enumerate(parameters.layers)
+        f"{network}.{i}.{name}": np.asarray(value)
+        for network, layers in networks.items()
+        for i, layer in enumerate(layers)
         for name, value in zip(("weight", "bias"), layer, strict=True)
     }
     lookup = parameters.position._asdict()
@@ -154,13 +170,17 @@ def to_arrays(parameters: Parameters) -> dict[str, np.ndarray]:
 
 def from_arrays(arrays: dict[str, np.ndarray]) -> Parameters:
     """The inverse of `to_arrays`; KeyError where an array is missing."""
-    depth = sum(name.startswith("relevance.") for name in arrays) // 2
-    layers = tuple(
-        (arrays[f"relevance.{i}.weight"], arrays[f"relevance.{i}.bias"]) for i in range(depth)
+    layers, satisfaction = (
+        tuple(
+            (arrays[f"{network}.{i}.weight"], arrays[f"{network}.{i}.bias"])
+            for i in range(sum(name.startswith(f"{network}.") for name in arrays) // 2)
+        )
+        for network in ("relevance", "satisfaction")
     )
     first = next((name for name in LOOKUP_OF if name in arrays), "position.mean_logit")
     lookup = LOOKUP_OF[first]
-    return Parameters(layers, lookup(*(arrays[f"position.{name}"] for name in lookup._fields)))
+    position = lookup(*(arrays[f"position.{name}"] for name in lookup._fields))
+    return Parameters(layers, position, satisfaction)
 
 
 DRAWS = 16
@@ -178,7 +198,7 @@ class ParameterPosterior:
 
     The vector of parameters contains the free parameters of the click model (for the PBM the logits
     of position bias of all contexts but the anchor), then the last layer's weights (row by row) and
-    biases.
+    biases, and the same of the network of satisfaction, if there is one.
 
     Attributes:
         mean: (size,) expected parameters, those the model predicts with.
@@ -209,8 +229,9 @@ class ParameterPosterior:
 def to_vector(parameters: Parameters, clicks: ClickModel, anchor: int | None) -> np.ndarray:
     """Free parameters and last layer as a float64 vector; see `ParameterPosterior`."""
     logit = np.asarray(parameters.position.points.logit, np.float64)
-    weight, bias = (np.asarray(part, np.float64) for part in parameters.layers[-1])
-    return np.concatenate([logit[clicks.free(len(logit), anchor)], weight.ravel(), bias])
+    last = [layers[-1] for layers in (parameters.layers, parameters.satisfaction) if layers]
+    flat = [np.asarray(part, np.float64).ravel() for layer in last for part in layer]
+    return np.concatenate([logit[clicks.free(len(logit), anchor)], *flat])
 
 
 def from_vector(
@@ -220,9 +241,18 @@ def from_vector(
     logit = np.array(parameters.position.points.logit, np.float64)
     free = clicks.free(len(logit), anchor)
     logit[free] = vector[: len(free)]
-    outputs = len(parameters.layers[-1][1])
-    layer = vector[len(free) :].reshape(-1, outputs)
-    return Parameters((*parameters.layers[:-1], (layer[:-1], layer[-1])), PointLookup(logit))
+    networks, start = [], len(free)
+    for layers in (parameters.layers, parameters.satisfaction):
+        if not layers:
+            networks.append(layers)
+            continue
+        weight, bias = layers[-1]
+        stop = start + np.size(weight) + np.size(bias)
+        layer = vector[start:stop].reshape(-1, len(bias))
+        networks.append((*layers[:-1], (layer[:-1], layer[-1])))
+        start = stop
+    assert start == len(vector)
+    return Parameters(networks[0], PointLookup(logit), networks[1])
 
 
 def mirrored_draws(

@@ -11,9 +11,11 @@ from epiclick.beta import Beta
 from epiclick.data.arrays import locate_rows
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import FeatureTable
+from epiclick.data.page_lists import PageLists
 from epiclick.errors import InputError, InputWarning, Problem, did_you_mean
 from epiclick.fitted.parameters import Parameters, parameter_draws
 from epiclick.fitted.state import FittedModel, Items, given_of, history_of
+from epiclick.reading.pages import still_reading
 from epiclick.relevance.heads import exposure
 from epiclick.relevance.network import Layers, given_to_last
 
@@ -264,12 +266,98 @@ def _known_items(items: Items, counts: ClickCounts) -> np.ndarray:
     )
 
 
+def satisfaction_before(fitted: FittedModel, counts: ClickCounts) -> np.ndarray | None:
+    """(pairs,) expected probability that a click satisfies, given only the clicks of training.
+
+    None for click models without that channel.
+    """
+    layers = fitted.parameters.satisfaction
+    if not layers:
+        return None
+    alpha, beta = (each[0] for each in relevance_of_pairs(fitted, [layers], counts))
+    if fitted.items is not None and fitted.items.satisfied is not None:
+        row = _known_items(fitted.items, counts)
+        alpha, beta = (
+            np.where(row >= 0, known[row], own)
+            for known, own in zip(fitted.items.satisfied.T, (alpha, beta), strict=True)
+        )
+    mean: np.ndarray = alpha / (alpha + beta)
+    return mean
+
+
+def lists_of(fitted: FittedModel, counts: ClickCounts) -> PageLists:
+    """The pages of counts, with given contexts numbered as in the model."""
+    if counts.lists is None:
+        raise InputError(
+            f"a {fitted.clicks.title} needs whole pages, which these counts do not have; read the "
+            f"log with read_log(..., click_model={fitted.click_model!r}), and take whole queries",
+            code="pages-needed",
+        )
+    index = contexts_of(fitted, counts.contexts)
+    return replace(counts.lists, given=index[counts.lists.given])
+
+
+def going_on_by(
+    fitted: FittedModel, draw: Parameters, lists: PageLists, satisfaction: np.ndarray | None
+) -> np.ndarray:
+    """(lists, depth) probability of going on after a click, under a draw of the parameters.
+
+    Args:
+        fitted: the model.
+        draw: of its parameters.
+        lists: pages, from `lists_of`.
+        satisfaction: (pairs,) probability that a click satisfies, where it depends on the item.
+    """
+    if satisfaction is not None:
+        return 1 - np.where(lists.shown, satisfaction[lists.pair], 0.0)
+    by_context = fitted.clicks.going_on(np.asarray(draw.position.points.logit))
+    assert by_context is not None
+    return np.where(lists.given < 0, by_context.mean(), by_context[lists.given])
+
+
+def display_chances(fitted: FittedModel, counts: ClickCounts) -> tuple[np.ndarray, np.ndarray]:
+    """For a model that needs whole pages, probability that each place is read, and clicked.
+
+    Both are given the clicks above, at the expected parameters and items: (lists, depth) each.
+    """
+    lists = lists_of(fitted, counts)
+    alpha, beta = relevance_before(fitted, counts)
+    mean = alpha / (alpha + beta)
+    stay = going_on_by(fitted, fitted.parameters, lists, satisfaction_before(fitted, counts))
+    read = still_reading(lists, mean, stay)
+    return read, read * np.where(lists.shown, mean[lists.pair], 0.0)
+
+
+def over_entries(counts: ClickCounts, of_displays: np.ndarray) -> np.ndarray:
+    """(entries,) means over the displays of each entry, of values (lists, depth)."""
+    lists = counts.lists
+    assert lists is not None
+    parts = 1 if counts.parts is None else len(counts.parts)
+    contexts = len(counts.contexts)
+
+    def key(pair: np.ndarray, context: np.ndarray, part: np.ndarray | None) -> np.ndarray:
+        place = pair.astype(np.int64) * contexts + context
+        return place if part is None else place * parts + part
+
+    shown, pages = lists.shown, np.broadcast_to(lists.pages[:, None], lists.pair.shape)
+    part = None if lists.part is None else np.broadcast_to(lists.part[:, None], shown.shape)[shown]
+    entry = np.searchsorted(
+        key(counts.pair, counts.context, counts.part),
+        key(lists.pair[shown], lists.given[shown], part if counts.part is not None else None),
+    )
+    total = np.bincount(entry, (pages * of_displays)[shown], len(counts.pair))
+    return total / np.bincount(entry, pages[shown], len(counts.pair))
+
+
 def click_probabilities(fitted: FittedModel, counts: ClickCounts) -> np.ndarray:
     """Probability of a click at each entry of the counts, E[theta zeta]; (entries,).
 
     Averaged over joint draws of the parameters, in which theta and zeta are negatively correlated.
-    For items known by their clicks in training it is E[theta] E[zeta].
+    For items known by their clicks in training it is E[theta] E[zeta]. Where it depends on the
+    other items of a page, it is the mean over the entry's displays.
     """
+    if fitted.clicks.has_latent_state:
+        return over_entries(counts, display_chances(fitted, counts)[1])
     draws = parameter_draws(fitted)
     networks = networks_of(draws)
     if len(networks) == 1:
@@ -310,6 +398,7 @@ def chunks_of(counts: ClickCounts, size: int) -> Iterator[tuple[int, int, ClickC
                 clicks=counts.clicks[start:stop],
                 part=None if counts.part is None else counts.part[start:stop],
                 pages=None,
+                lists=None,  # its pages may have items of other chunks
                 feature_row=None if counts.feature_row is None else counts.feature_row[first:last],
             ),
         )

@@ -71,6 +71,8 @@ class Items:
         beta: (pairs,) beta of the same.
         low: (pairs,) lower end of the posterior's central interval.
         high: (pairs,) upper end.
+        satisfied: (pairs, 2) alpha and beta of the probability that a click satisfies, for click
+            models with that channel; else None.
     """
 
     query_id: pa.Array
@@ -79,6 +81,7 @@ class Items:
     beta: np.ndarray
     low: np.ndarray
     high: np.ndarray
+    satisfied: np.ndarray | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -143,6 +143,8 @@ def pack(fitted: FittedModel) -> dict[str, bytes]:
     if items is not None:
         ids = _pack_ids("query_id", items.query_id) | _pack_ids("doc_id", items.doc_id)
         files[ITEMS] = ids | {name: np.asarray(getattr(items, name)) for name in ITEM_NUMBERS}
+        if items.satisfied is not None:
+            files[ITEMS]["satisfied"] = items.satisfied
     if fitted.posterior is not None:
         files[POSTERIOR] = {name: getattr(fitted.posterior, name) for name in POSTERIOR_ARRAYS}
         if fitted.posterior.samples is not None:
@@ -199,7 +201,8 @@ def unpack_items(content: bytes) -> Items:
     """Relevance of the training pairs; raises as `unpack_parameters` does."""
     arrays = load(content)
     ids = {name: _unpack_ids(name, arrays) for name in ("query_id", "doc_id")}
-    items = Items(**ids, **{name: arrays.pop(name) for name in ITEM_NUMBERS})
+    numbers = {name: arrays.pop(name) for name in ITEM_NUMBERS}
+    items = Items(**ids, **numbers, satisfied=arrays.pop("satisfied", None))
     _none_left(arrays)
     return items
 

@@ -20,7 +20,7 @@ from epiclick.fitted.parameters import (
     position_betas,
     without_uncertainty,
 )
-from epiclick.fitted.prediction import networks_of, relevance_of_rows
+from epiclick.fitted.prediction import mean_bias, networks_of, relevance_of_rows
 from epiclick.fitted.state import FittedModel, Items, given_of
 from epiclick.relevance.average import beta_columns
 
@@ -44,6 +44,8 @@ def click_table(fitted: FittedModel, level: float, kind: BiasKind | None = None)
             model. "bayes": assumes that they do. "evidential": the Betas that the paper's
             estimators learn. Default: the first of these that the model has.
     """
+    if fitted.clicks.has_latent_state and not len(fitted.clicks.free(len(fitted.contexts), None)):
+        return _reading_table(fitted, level)
     mean, *ends = INTERVALS[_resolve(fitted, kind)](fitted, level)
     low, high, relative_low, relative_high = (_unless_at_bound(fitted, each) for each in ends)
     table = fitted.contexts.to_pandas()
@@ -60,6 +62,8 @@ def position_bias_table(
 
     Where it depends on the history of a page, it is averaged over the displays of the training log.
     """
+    if fitted.clicks.has_latent_state:
+        return _reading_table(fitted, level)
     own = click_table(fitted, level, kind)
     if not fitted.clicks.history:
         return own
@@ -83,6 +87,20 @@ def position_bias_table(
     return table
 
 
+def _reading_table(fitted: FittedModel, level: float) -> pd.DataFrame:
+    """Probability that users read as far as each given context, on the pages of the log."""
+    drawn = np.array(fitted.training.checks["reading"]["draws"])  # (draws, given)
+    low, high = np.quantile(drawn, _tails(level), axis=0)
+    table = fitted.contexts.to_pandas()
+    first = drawn[:, [fitted.anchor or 0]]
+    table["mean"], table["low"], table["high"] = drawn.mean(axis=0), low, high
+    table["relative"] = table["mean"] / table["mean"].iloc[fitted.anchor or 0]
+    table["relative_low"], table["relative_high"] = np.quantile(
+        drawn / first, _tails(level), axis=0
+    )
+    return table
+
+
 def _draws(fitted: FittedModel, kind: BiasKind | None) -> np.ndarray:
     """(draws, contexts) of the click model's probabilities; a single draw for a point estimate."""
     rng = np.random.default_rng(0)
@@ -96,12 +114,14 @@ def _draws(fitted: FittedModel, kind: BiasKind | None) -> np.ndarray:
         return scipy.special.expit(samples)
     centre, spread, freedom = _logits(fitted, kind)
     free = np.flatnonzero(np.isfinite(centre))
+    if not len(free):  # all are known
+        return np.tile(scipy.special.expit(centre), (2, 1))
     away = rng.multivariate_normal(
         np.zeros(len(free)), spread[np.ix_(free, free)], AVERAGE_DRAWS, method="eigh"
     )
     if np.isfinite(freedom):  # Student's t, between the members of an ensemble
         away *= np.sqrt(freedom / rng.chisquare(freedom, (AVERAGE_DRAWS, 1)))
-    logits = np.full((AVERAGE_DRAWS, len(centre)), np.inf)
+    logits = np.tile(centre, (AVERAGE_DRAWS, 1))
     logits[:, free] = centre[free] + away
     return scipy.special.expit(logits)
 
@@ -201,12 +221,13 @@ def _resolve(fitted: FittedModel, kind: BiasKind | None) -> BiasKind | None:
 def _logits(fitted: FittedModel, covariance: str) -> tuple[np.ndarray, np.ndarray, float]:
     """Logits of position bias (contexts,), their covariance, and its degrees of freedom.
 
-    The anchor's logit is infinite, without variance. For an ensemble of points it is the covariance
-    between the members.
+    Known logits, such as the anchor's, are infinite, without variance. For an ensemble of points it
+    is the covariance between the members.
     """
     contexts = len(fitted.contexts)
     free = fitted.clicks.free(contexts, fitted.anchor)
-    centre, spread = np.full(contexts, np.inf), np.zeros((contexts, contexts))
+    examined = mean_bias(fitted)[0] > 0
+    centre, spread = np.where(examined, np.inf, -np.inf), np.zeros((contexts, contexts))
     if fitted.posterior is not None:
         own = getattr(fitted.posterior, covariance)[: len(free), : len(free)]
         mode, freedom = fitted.posterior.mean[: len(free)], np.inf
@@ -225,7 +246,7 @@ def _of_logits(
     nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
     mean = _expit(centre[:, None] + sd[:, None] * nodes) @ (weights / weights.sum())
     low, high = _expit(centre + sd * _quantiles(ends, freedom)[:, None])
-    return np.where(np.isinf(centre), 1.0, mean), low, high
+    return np.where(np.isinf(centre), centre > 0, mean), low, high
 
 
 def _expit(logit: np.ndarray) -> np.ndarray:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
+from epiclick.click_models.click_model import SATISFACTION
 from epiclick.click_models.registry import CLICK_MODELS
 from epiclick.errors import InputError, Problem
 from epiclick.fitted.parameters import POSTERIOR_ARRAYS, ParameterPosterior, Parameters, to_arrays
@@ -17,6 +18,7 @@ from epiclick.fitted.state import (
     given_of,
     history_of,
 )
+from epiclick.relevance.network import Layers
 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
@@ -52,6 +54,8 @@ def _problems(fitted: FittedModel) -> Iterator[Problem]:
             yield Problem(what, code="shape-mismatch")
     for i, member in enumerate(fitted.members):
         yield from _member_problems(i, member, fitted)
+    if fitted.clicks.has_latent_state:
+        yield from _reading_problems(fitted)
     if fitted.posterior is not None:
         yield from _posterior_problems(fitted.posterior, fitted)
     yield from _at_bound_problems(fitted)
@@ -98,28 +102,40 @@ def _network_problems(fitted: FittedModel) -> Iterator[Problem]:
     last layer may take the units of all others and the inputs.
     """
     head, position = fitted.relevance_head, fitted.parameters.position
-    width = len(given_of(fitted)[0]) if fitted.features is None else len(fitted.features.names)
-    last, all_units = len(fitted.parameters.layers) - 1, width
-    for i, (weight, bias) in enumerate(fitted.parameters.layers):
-        if np.ndim(weight) != 2 or np.shape(bias) != np.shape(weight)[1:]:
-            shapes = f"weights of shape {np.shape(weight)} and biases of {np.shape(bias)}"
-            yield Problem(f"layer {i} has {shapes}", code="shape-mismatch")
-            return
-        if len(weight) != width and not (i == last and len(weight) == all_units):
-            what = f"layer {i} takes {len(weight)} inputs, but gets {width}"
-            yield Problem(what, code="shape-mismatch")
-        width = len(bias)
-        all_units += width
-    if not fitted.parameters.layers:
-        yield Problem("the network has no layers", code="shape-mismatch")
-    elif width != head.outputs:
-        what = f"the network has {width} outputs, but {fitted.kind} needs {head.outputs}"
-        yield Problem(what, code="shape-mismatch")
+    yield from _layer_problems("", fitted.parameters.layers, fitted)
+    satisfaction = fitted.parameters.satisfaction
+    if bool(satisfaction) != (SATISFACTION in fitted.clicks.channels):
+        what = f"a {fitted.clicks.title} {'has no' if satisfaction else 'needs a'} network"
+        yield Problem(f"{what} of satisfaction", code="head-mismatch")
+    elif satisfaction:
+        yield from _layer_problems("satisfaction: ", satisfaction, fitted)
     if head.uses_features != (fitted.features is not None):
         wrong = "needs features" if head.uses_features else "takes no features"
         yield Problem(f"the relevance head {fitted.head} {wrong}", code="head-mismatch")
     if not (head.has_uncertainty or position.is_point):
         yield Problem(f"{fitted.kind} has no {type(position).__name__}", code="head-mismatch")
+
+
+def _layer_problems(name: str, layers: Layers, fitted: FittedModel) -> Iterator[Problem]:
+    """Problems of one network."""
+    head = fitted.relevance_head
+    width = len(given_of(fitted)[0]) if fitted.features is None else len(fitted.features.names)
+    last, all_units = len(layers) - 1, width
+    for i, (weight, bias) in enumerate(layers):
+        if np.ndim(weight) != 2 or np.shape(bias) != np.shape(weight)[1:]:
+            shapes = f"weights of shape {np.shape(weight)} and biases of {np.shape(bias)}"
+            yield Problem(f"{name}layer {i} has {shapes}", code="shape-mismatch")
+            return
+        if len(weight) != width and not (i == last and len(weight) == all_units):
+            what = f"{name}layer {i} takes {len(weight)} inputs, but gets {width}"
+            yield Problem(what, code="shape-mismatch")
+        width = len(bias)
+        all_units += width
+    if not layers:
+        yield Problem("the network has no layers", code="shape-mismatch")
+    elif width != head.outputs:
+        what = f"{name}the network has {width} outputs, but {fitted.kind} needs {head.outputs}"
+        yield Problem(what, code="shape-mismatch")
 
 
 def _member_problems(number: int, member: Parameters, fitted: FittedModel) -> Iterator[Problem]:
@@ -145,9 +161,9 @@ def _posterior_problems(posterior: ParameterPosterior, fitted: FittedModel) -> I
         what = "a posterior needs position bias as points, and a network"
         yield Problem(what, code="posterior-mismatch")
         return
-    weight, bias = fitted.parameters.layers[-1]
     size = len(fitted.clicks.free(len(fitted.contexts), fitted.anchor))
-    size += np.size(weight) + np.size(bias)
+    for layers in (fitted.parameters.layers, fitted.parameters.satisfaction):
+        size += sum(np.size(part) for part in layers[-1]) if layers else 0
     shapes = dict(zip(POSTERIOR_ARRAYS, [(size,), (size, size), (size, size)], strict=True))
     if posterior.samples is not None:
         shapes["samples"] = (max((1, *np.shape(posterior.samples)[:1])), size)
@@ -187,6 +203,14 @@ def _item_problems(items: Items) -> Iterator[Problem]:
             what = f"items.{name} has shape {shape}, but there are {pairs} pairs"
             yield Problem(what, code="shape-mismatch")
             return
+    if items.satisfied is not None:
+        if (shape := np.shape(items.satisfied)) != (pairs, 2):
+            what = f"items.satisfied has shape {shape}, but there are {pairs} pairs"
+            yield Problem(what, code="shape-mismatch")
+            return
+        yield from _number_problems("items.satisfied", items.satisfied)
+        if count := int(np.sum(np.asarray(items.satisfied) <= 0)):
+            yield Problem("items.satisfied must be positive", count, "value", code="not-positive")
     for name in ITEM_NUMBERS:
         yield from _number_problems(f"items.{name}", getattr(items, name))
     for name in ("alpha", "beta"):
@@ -195,6 +219,18 @@ def _item_problems(items: Items) -> Iterator[Problem]:
     if count := int(np.sum(np.asarray(items.low) > np.asarray(items.high))):
         what = "items.low must not exceed items.high"
         yield Problem(what, count, "value", code="low-exceeds-high")
+
+
+def _reading_problems(fitted: FittedModel) -> Iterator[Problem]:
+    """A model whose users may stop reading keeps how far they read."""
+    record = fitted.training.checks.get("reading")
+    found = record.get("draws") if isinstance(record, Mapping) else None
+    try:
+        drawn = np.asarray(found, np.float64)
+    except (TypeError, ValueError):
+        drawn = np.zeros(0)
+    if drawn.ndim != 2 or drawn.shape[1] != len(fitted.contexts) or not np.isfinite(drawn).all():
+        yield Problem("it does not say how far users read", code="reading-missing")
 
 
 def _number_problems(name: str, array: np.ndarray) -> Iterator[Problem]:

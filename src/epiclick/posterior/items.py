@@ -41,7 +41,12 @@ def posteriors(
     The posterior of the parameters is not updated by these clicks, most of which it already
     includes.
     """
-    from epiclick.posterior.item_posterior import item_posterior  # loads jax
+    if fitted.clicks.has_latent_state:
+        from epiclick.posterior.reading_items import reading_items
+
+        yield counts, reading_items(fitted, counts, level, above=above, draws=draws)
+        return
+    from epiclick.posterior.item_posterior import item_posterior
 
     draws = draws or parameter_draws(fitted)
     networks = networks_of(draws)

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from epiclick.click_models.click_model import ClickModel, Emission, given_names
+from epiclick.click_models.click_model import SATISFACTION, ClickModel, Emission, given_names
 from epiclick.click_models.recursion import click_chances, draw_clicks
 from epiclick.click_models.registry import CLICK_MODELS
 
 THETA = "theta"  # column of tables of examination
-SATISFACTION = 0.5  # probability that a click ends the cascade user's search
+SATISFIED = 0.5  # probability that a click ends an impatient user's search
 TRUST_FLOOR = 0.8  # share of the clicks on relevant items that remain at any depth
 TRUST_NOISE = 0.3  # probability that the first item is clicked for its position alone
 
@@ -26,16 +26,22 @@ class UserModel:
     Attributes:
         draw: (relevance (pages, K), position_bias (K,), rng) -> clicks (pages, K) bool.
         probability: (relevance (..., K), position_bias (K,)) -> (..., K), the probability of a
-            click on each item, averaged over what happens on the rest of the page.
+            click on each item, averaged over what happens on the rest of the page. Both take the
+            `satisfaction` of the items as a further argument if `can_be_satisfied`.
         has_taste: whether each page's user adds a taste of their own to relevance, which the
             logging policy knows.
         click_model: the one that they follow, if any.
     """
 
-    draw: Callable[[np.ndarray, np.ndarray, np.random.Generator], np.ndarray]
-    probability: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    draw: Callable[..., np.ndarray]
+    probability: Callable[..., np.ndarray]
     has_taste: bool = False
     click_model: ClickModel | None = None
+
+    @property
+    def can_be_satisfied(self) -> bool:
+        """Whether a click ends the page with a probability of the item's own."""
+        return self.click_model is not None and SATISFACTION in self.click_model.channels
 
 
 def pbm_probability(relevance: np.ndarray, position_bias: np.ndarray) -> np.ndarray:
@@ -54,9 +60,9 @@ def trust_probability(relevance: np.ndarray, position_bias: np.ndarray) -> np.nd
     return position_bias * (plus * relevance + minus * (1 - relevance))
 
 
-def cascade_probability(relevance: np.ndarray, position_bias: np.ndarray) -> np.ndarray:
-    """Cascade: P(click at k) = theta_k zeta_k prod_{j<k} (1 - 0.5 zeta_j)."""
-    not_satisfied = np.cumprod(1 - SATISFACTION * relevance, axis=-1)
+def impatient_probability(relevance: np.ndarray, position_bias: np.ndarray) -> np.ndarray:
+    """Impatient users: P(click at k) = theta_k zeta_k prod_{j<k} (1 - 0.5 zeta_j)."""
+    not_satisfied = np.cumprod(1 - SATISFIED * relevance, axis=-1)
     before = np.concatenate([np.ones_like(relevance[..., :1]), not_satisfied[..., :-1]], axis=-1)
     return position_bias * relevance * before
 
@@ -74,7 +80,7 @@ def draw_independent(
     return draw
 
 
-def draw_cascade(
+def draw_impatient(
     relevance: np.ndarray, position_bias: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
     """Users who read from the top and stop after a click that satisfies them.
@@ -85,7 +91,7 @@ def draw_cascade(
     """
     patient = rng.random((len(relevance), 1)) < position_bias
     attracted = rng.random(relevance.shape) < relevance
-    satisfied = attracted & (rng.random(relevance.shape) < SATISFACTION)
+    satisfied = attracted & (rng.random(relevance.shape) < SATISFIED)
     # Patience ends only once, so a user who reads k has read, and may have clicked, all above it.
     satisfied_above = np.cumsum(satisfied, axis=1) - satisfied > 0
     return patient & attracted & ~satisfied_above
@@ -94,20 +100,36 @@ def draw_cascade(
 def users_of(model: ClickModel) -> UserModel:
     """Users who follow a click model, with the parameters of its `world`."""
 
+    def going_on(
+        relevance: np.ndarray, position_bias: np.ndarray, satisfaction: np.ndarray | None
+    ) -> np.ndarray | None:
+        if satisfaction is not None:
+            return 1 - satisfaction
+        by_position = model.world_going_on(position_bias)
+        return None if by_position is None else np.broadcast_to(by_position, relevance.shape)
+
     def draw(
-        relevance: np.ndarray, position_bias: np.ndarray, rng: np.random.Generator
+        relevance: np.ndarray,
+        position_bias: np.ndarray,
+        rng: np.random.Generator,
+        satisfaction: np.ndarray | None = None,
     ) -> np.ndarray:
         contexts, emission = model.world(position_bias)
         slots = np.broadcast_to(np.arange(relevance.shape[1]), relevance.shape)
-        return draw_clicks(model.states(contexts), emission, slots, relevance, rng)
+        stay = going_on(relevance, position_bias, satisfaction)
+        return draw_clicks(model.states(contexts), emission, slots, relevance, rng, stay)
 
-    def probability(relevance: np.ndarray, position_bias: np.ndarray) -> np.ndarray:
+    def probability(
+        relevance: np.ndarray, position_bias: np.ndarray, satisfaction: np.ndarray | None = None
+    ) -> np.ndarray:
         contexts, emission = model.world(position_bias)
+        stay = going_on(relevance, position_bias, satisfaction)
         depth = relevance.shape[-1]
         # all pages have the same slots, so they can be treated as draws of one page
         pages = relevance.reshape(-1, 1, depth)
         one = Emission(*(None if part is None else part[None] for part in emission))
-        chances = click_chances(model.states(contexts), one, np.arange(depth)[None], pages)
+        stay = None if stay is None else stay.reshape(-1, 1, depth)
+        chances = click_chances(model.states(contexts), one, np.arange(depth)[None], pages, stay)
         return chances.reshape(relevance.shape)
 
     return UserModel(draw, probability, click_model=model)
@@ -115,20 +137,24 @@ def users_of(model: ClickModel) -> UserModel:
 
 USERS: dict[str, UserModel] = {
     **{name: users_of(model) for name, model in CLICK_MODELS.items()},
-    "cascade": UserModel(draw_cascade, cascade_probability),
+    "impatient": UserModel(draw_impatient, impatient_probability),
     "trust": UserModel(draw_independent(trust_probability), trust_probability),
     "personal": UserModel(draw_independent(pbm_probability), pbm_probability, has_taste=True),
 }
 
 
 def examination_table(users: str, position_bias: np.ndarray) -> pa.Table:
-    """Contexts of the users' click model, and `theta` in each.
+    """Contexts of the users' click model, and `theta` in each: its parameter.
 
-    Users who follow no click model have position bias alone.
+    That is examination, or the probability of going on after a click where it depends on the
+    position. Users who follow no click model have position bias alone.
     """
     model = USERS[users].click_model or CLICK_MODELS["pbm"]
     contexts, emission = model.world(position_bias)
-    return contexts.append_column(THETA, pa.array(emission.attractive))
+    going_on = model.world_going_on(position_bias)
+    return contexts.append_column(
+        THETA, pa.array(emission.attractive if going_on is None else going_on)
+    )
 
 
 def examination_at(examination: pa.Table, contexts: pa.Table) -> np.ndarray:

@@ -20,7 +20,7 @@ from epiclick.simulate.world_settings import WorldSettings, resolve_settings
 if TYPE_CHECKING:
     from epiclick.data.counts import ClickCounts
 
-STAGES = ("rankings", "relevance", "policy", "pages", "displays", "clicks")
+STAGES = ("rankings", "relevance", "policy", "pages", "displays", "clicks", "satisfaction")
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +35,8 @@ class World:
         log: page_id, query_id, doc_id, position (from 1), click; page by page, top to bottom.
         prior: the Betas that relevance was drawn from; None unless relevance="beta" and users have
             no taste of their own (the mean over users follows no Beta).
+        satisfaction: (pairs,) probability that a click on the pair ends the search, for users who
+            can be satisfied.
     """
 
     settings: WorldSettings
@@ -43,6 +45,13 @@ class World:
     position_bias: np.ndarray
     log: pa.Table
     prior: Beta | None = None
+    satisfaction: np.ndarray | None = None
+
+    def chances(self, rows: np.ndarray, position_bias: np.ndarray | None = None) -> np.ndarray:
+        """Probability of a click on each item of pages, given by rows of `features`, (pages, K)."""
+        own = self.position_bias[: rows.shape[-1]] if position_bias is None else position_bias
+        more = () if self.satisfaction is None else (self.satisfaction[rows],)
+        return USERS[self.settings.users].probability(self.relevance[rows], own, *more)
 
     @property
     def click_if_first(self) -> np.ndarray:
@@ -50,8 +59,7 @@ class World:
 
         Users with trust bias also click for the position itself (see `trust_probability`).
         """
-        probability = USERS[self.settings.users].probability
-        return probability(self.relevance[:, None], self.position_bias[:1])[:, 0]
+        return self.chances(np.arange(len(self.relevance))[:, None])[:, 0]
 
     @property
     def examination(self) -> pa.Table:
@@ -118,8 +126,8 @@ def simulate(
         theta: position bias (default 1/k).
         relevance: "label" (0.9 y/4 + 0.1) or "beta" (drawn from Betas that depend on the features).
         dataset: LETOR data: a path, or a FeatureTable with `label` and `split`.
-        users: a click model, "pbm" or "ubm", or users who violate all of them: "cascade", "trust",
-            "personal".
+        users: a click model, such as "pbm" or "ubm", or users who violate all of them:
+            "impatient", "trust", "personal".
         policy_strength: factor on the logging policy's scores; 0 ranks uniformly at random.
         taste_sd: spread of tastes among personal users, in logits.
         seed: each stage has its own stream, so that, for example, more pages leave the items as
@@ -145,10 +153,15 @@ def simulate(
     groups = world_items.QueryGroups.of(table.keys["query_id"])
     known = zeta if prior is None else prior.mean
     scores = logging_scores(settings, table, groups, known, rng["policy"])
-    log = show_pages(settings, table, groups, scores, zeta, rng)
+    satisfaction = None
+    if USERS[settings.users].can_be_satisfied:
+        betas = world_items.beta_prior(table, rng["satisfaction"])
+        # most clicks satisfy: counting what is above the last click is then visibly biased
+        satisfaction = rng["satisfaction"].beta(betas.beta, betas.alpha)
+    log = show_pages(settings, table, groups, scores, zeta, rng, satisfaction)
     if USERS[settings.users].has_taste:
         zeta, prior = world_items.mean_over_users(zeta, settings.taste_sd), None
-    return World(settings, table, zeta, np.array(settings.theta), log, prior)
+    return World(settings, table, zeta, np.array(settings.theta), log, prior, satisfaction)
 
 
 def random_streams(seed: int) -> dict[str, np.random.Generator]:
@@ -212,6 +225,7 @@ def show_pages(
     scores: np.ndarray,
     relevance: np.ndarray,
     rng: dict[str, np.random.Generator],
+    satisfaction: np.ndarray | None = None,
 ) -> pa.Table:
     """Show the logging policy's pages to users and log their clicks."""
     from epiclick.simulate.policy import sample_rankings
@@ -230,7 +244,8 @@ def show_pages(
     zeta = np.where(is_shown, relevance[shown.rows], 0)  # (pages, positions)
     if users.has_taste:
         zeta = world_items.taste_relevance(zeta, shown.taste)
-    clicks = users.draw(zeta, np.array(settings.theta), rng["clicks"])
+    more = [] if satisfaction is None else [np.where(is_shown, satisfaction[shown.rows], 0)]
+    clicks = users.draw(zeta, np.array(settings.theta), rng["clicks"], *more)
     page, place = np.nonzero(is_shown)
     items = table.keys.select(["query_id", "doc_id"]).take(pa.array(shown.rows[is_shown]))
     return pa.table(

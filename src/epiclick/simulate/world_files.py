@@ -76,6 +76,9 @@ def load_world(folder: Path) -> World:
             position_bias=position_bias_of(truth),
             log=log,
             prior=prior,
+            satisfaction=table["satisfaction"].to_numpy()
+            if "satisfaction" in table.column_names
+            else None,
         )
 
 
@@ -159,6 +162,8 @@ def _truth_table(world: World) -> pa.Table:
     table = table.append_column("click_if_first", pa.array(world.click_if_first))
     if "label" in keys.column_names:
         table = table.append_column("label", keys["label"])
+    if world.satisfaction is not None:
+        table = table.append_column("satisfaction", pa.array(world.satisfaction))
     if world.prior is not None:
         table = table.append_column("alpha", pa.array(world.prior.alpha))
         table = table.append_column("beta", pa.array(world.prior.beta))

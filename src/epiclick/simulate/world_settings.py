@@ -166,8 +166,8 @@ def _theta_problems(theta: Sequence[float], positions: int, users: str) -> list[
         problems.append(
             Problem(rule, len(outside), "value", outside[:3], code="probability-out-of-range")
         )
-    elif users == "cascade" and any(below > above for above, below in pairwise(theta)):
-        rule = "theta must not increase down the page for cascade users, who read from the top"
+    elif users == "impatient" and any(below > above for above, below in pairwise(theta)):
+        rule = "theta must not increase down the page for impatient users, who read from the top"
         problems.append(_problem(rule, "theta", list(theta), "theta-increases"))
     return problems
 
