@@ -336,11 +336,13 @@ def check_emission(model: ClickModel, name: str) -> None:
         for each in (x, extreme, -extreme):
             with jax.enable_x64(True):
                 by_jax = traced(jnp.asarray(each))
-            _check_complements(model.emission(each, held, np), by_jax, held)
+            _check_complements(model, model.emission(each, held, np), by_jax, held)
         _check_derivatives(model, x, held, free)
 
 
-def _check_complements(emission: Emission, by_jax: tuple[Any, ...], anchor: int | None) -> None:
+def _check_complements(
+    model: ClickModel, emission: Emission, by_jax: tuple[Any, ...], anchor: int | None
+) -> None:
     assert (emission.unattractive is None) == (emission.unattractive_rest is None)
     for part, other in zip(emission, by_jax, strict=True):
         assert (part is None) == (other is None)
@@ -353,6 +355,9 @@ def _check_complements(emission: Emission, by_jax: tuple[Any, ...], anchor: int 
         assert np.all((chance >= 0) & (chance <= 1) & (rest >= 0) & (rest <= 1))
         assert np.all(np.abs(chance + rest - 1) <= 2 * EPS)
         others = np.delete(np.minimum(chance, rest), [] if anchor is None else [anchor])
+        if model.knows_examination:
+            assert np.all(others == 0)  # everything is examined, or nothing is
+            continue
         # exp(-40): the complement was not computed by subtraction
         assert np.all(others > 0.5 * np.exp(-LARGE))
     if anchor is not None:
@@ -373,7 +378,8 @@ def _check_derivatives(
     expected = np.stack([parts(x + m, np) - parts(x - m, np) for m in moved], axis=1) / (2 * step)
     np.testing.assert_allclose(found, expected, atol=1e-9)
     moves = np.abs(found).max(axis=0) > 0
-    assert np.array_equal(np.flatnonzero(moves), np.sort(free))
+    # where stops are latent the parameters are those of going on, which is no emission
+    assert np.array_equal(np.flatnonzero(moves), [] if model.has_latent_state else np.sort(free))
 
 
 def check_logits(model: ClickModel, name: str) -> None:
@@ -557,6 +563,8 @@ def check_identified(model: ClickModel, name: str) -> None:
         free = model.free(len(own.contexts), anchor)
         if model.emission(x, anchor, np).is_affine:
             return
+        if model.has_latent_state:
+            free = free[:0]  # identified by what follows a click: tests of fits
 
         def patterns(
             vector: np.ndarray,
@@ -578,7 +586,7 @@ def check_identified(model: ClickModel, name: str) -> None:
         # numerical differences are accurate to 1e-10
         values = np.linalg.svd(jacobian, compute_uv=False)
         rank = np.count_nonzero(values > 1e-6 * values[0])
-        assert rank == len(vector) - (anchor is None)
+        assert rank == len(vector) - (anchor is None and not model.knows_examination)
 
 
 def check_counts(model: ClickModel, name: str) -> None:
@@ -664,7 +672,10 @@ class ClickModelContract:
 
 
 def check_world(model: ClickModel) -> None:
-    """The model's own worlds have the contexts of its pages, and theta on pages without a click."""
+    """The model's own worlds have the contexts of its pages, and theta on pages without a click.
+
+    Users who read from the top examine everything there.
+    """
     for theta in (np.array([1.0, 0.7, 0.4, 0.3]), np.array([0.6, 0.8, 0.2, 0.5])):
         contexts, emission = model.world(theta)
         assert contexts.column_names == ["position", *model.history]
@@ -677,6 +688,7 @@ def check_world(model: ClickModel) -> None:
         states = model.states(contexts)
         slots = np.arange(4)[None]
         unclicked = contexts_of_clicks(states, slots, np.zeros((1, 4)))[0]
-        np.testing.assert_array_equal(emission.attractive[unclicked], theta)
+        expected = np.ones(len(theta)) if model.knows_examination else theta
+        np.testing.assert_array_equal(emission.attractive[unclicked], expected)
         # an item at the top of its page is examined like the anchor
         assert unclicked[0] in model.anchors(contexts)

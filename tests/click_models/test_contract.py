@@ -42,6 +42,18 @@ class TestUBM(ClickModelContract):
     model = click_model("ubm")
 
 
+class TestCascade(ClickModelContract):
+    model = click_model("cascade")
+
+
+class TestDCM(ClickModelContract):
+    model = click_model("dcm")
+
+
+class TestSDBN(ClickModelContract):
+    model = click_model("sdbn")
+
+
 def test_every_click_model_is_held_to_it() -> None:
     held = {each.model.name for each in ClickModelContract.__subclasses__()}
     assert held == set(CLICK_MODELS)

@@ -8,6 +8,7 @@ from epiclick.simulate.users import USERS
 
 THETA = np.array([0.9, 0.6, 0.25])
 RELEVANCE = np.array([0.7, 0.2, 0.95])
+SATISFACTION = np.array([0.6, 0.3, 0.5])
 
 
 def independent(probabilities):
@@ -60,13 +61,37 @@ def browsing(relevance, theta):
     return patterns
 
 
+def reading(relevance, stay):
+    """From the top; after a click going on with probability stay."""
+    patterns = {}
+    for pattern in product((0, 1), repeat=3):
+        p, last = 1.0, max((k for k in range(3) if pattern[k]), default=None)
+        for k in range(3 if last is None else last + 1):
+            p *= relevance[k] if pattern[k] else 1 - relevance[k]
+            if pattern[k] and k != last:
+                p *= stay[k]
+        if last is not None:
+            below = np.prod([1 - relevance[k] for k in range(last + 1, 3)])
+            p *= 1 - stay[last] + stay[last] * below
+        patterns[pattern] = p
+    return patterns
+
+
 PATTERNS = {
     "pbm": lambda relevance, theta: independent(np.multiply(relevance, theta)),
     "ubm": browsing,
+    "cascade": lambda relevance, theta: reading(relevance, np.zeros(3)),
+    "dcm": lambda relevance, theta: reading(relevance, 0.2 + 0.6 * np.array(theta)),
+    "sdbn": lambda relevance, theta: reading(relevance, 1 - SATISFACTION),
     "impatient": impatient,
     "trust": lambda relevance, theta: independent(trust(relevance, theta)),
     "personal": lambda relevance, theta: independent(np.multiply(relevance, theta)),
 }
+
+
+def satisfaction(name, pages):
+    """The further argument of users who can be satisfied."""
+    return [np.tile(SATISFACTION, (pages, 1))] if USERS[name].can_be_satisfied else []
 
 
 def test_every_user_model_has_an_oracle():
@@ -79,7 +104,7 @@ def test_probability_is_the_sum_over_all_patterns(name):
     assert sum(patterns.values()) == pytest.approx(1, abs=1e-12)
     expected = sum(p * np.array(pattern) for pattern, p in patterns.items())
     pages = np.stack([RELEVANCE, np.full(3, 0.5)])
-    got = USERS[name].probability(pages, THETA)
+    got = USERS[name].probability(pages, THETA, *satisfaction(name, 2))
     assert got.shape == (2, 3)
     np.testing.assert_allclose(got[0], expected, rtol=1e-12)
 
@@ -88,14 +113,23 @@ def test_probability_is_the_sum_over_all_patterns(name):
 def test_drawn_patterns_have_their_probabilities(name):
     """Chi-square over all 8 patterns; a correct sampler fails it once in 10,000 seeds."""
     pages = 40_000
-    clicks = USERS[name].draw(np.tile(RELEVANCE, (pages, 1)), THETA, np.random.default_rng(0))
+    clicks = USERS[name].draw(
+        np.tile(RELEVANCE, (pages, 1)),
+        THETA,
+        np.random.default_rng(0),
+        *satisfaction(name, pages),
+    )
     counts = np.bincount(clicks @ np.array([4, 2, 1]), minlength=8)
 
     def pvalue(relevance, theta):
-        return chisquare(counts, pages * np.array(list(PATTERNS[name](relevance, theta).values())))
+        expected = pages * np.array(list(PATTERNS[name](relevance, theta).values()))
+        assert np.all(counts[expected == 0] == 0), "an impossible pattern"
+        return chisquare(counts[expected > 0], expected[expected > 0])
 
     assert pvalue(RELEVANCE, THETA).pvalue > 1e-4
-    assert pvalue(RELEVANCE, THETA * [1, 1, 1.15]).pvalue < 1e-6, "wrong position bias"
+    if name not in ("cascade", "sdbn"):  # whose users know no position bias
+        wrong = [1.15, 1, 1] if name == "dcm" else [1, 1, 1.15]
+        assert pvalue(RELEVANCE, THETA * wrong).pvalue < 1e-6, "wrong position bias"
     assert pvalue(RELEVANCE[[1, 0, 2]], THETA).pvalue < 1e-6, "wrong items"
 
 

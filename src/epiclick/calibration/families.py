@@ -105,6 +105,21 @@ _ALL = (
         users="ubm",
         click_model="ubm",
     ),
+    *(
+        family
+        for name in ("cascade", "dcm", "sdbn")
+        for family in (
+            Family(name, MIDDLE, users=name, click_model=name),
+            Family(
+                f"{name}-without-features",
+                MIDDLE,
+                with_features=False,
+                change="one beta",
+                users=name,
+                click_model=name,
+            ),
+        )
+    ),
     Family("labels", MIDDLE, well_specified=False, relevance="label"),
     Family("impatient", MIDDLE, well_specified=False, users="impatient"),
     Family("trust", MIDDLE, well_specified=False, users="trust"),
@@ -200,7 +215,10 @@ def one_beta(world: World, rng: np.random.Generator) -> World:
     """
     prior = Beta(*(np.full(len(world.features), value) for value in ONE_BETA))
     relevance = rng.beta(prior.alpha, prior.beta)
-    changed = replace(world, relevance=relevance, prior=prior)
+    satisfaction = world.satisfaction
+    if satisfaction is not None:
+        satisfaction = rng.beta(prior.beta, prior.alpha)
+    changed = replace(world, relevance=relevance, prior=prior, satisfaction=satisfaction)
     return _clicked_again(changed, relevance[display_rows(world)], rng)
 
 

@@ -19,8 +19,10 @@ from epiclick.calibration.answers import DRAWS, LEVELS, VALUES, Answers
 from epiclick.calibration.families import Case, display_contexts, display_probability, display_rows
 from epiclick.click_models.registry import click_model
 from epiclick.data.features import FeatureTable
+from epiclick.data.page_lists import PageLists
 from epiclick.fitted.parameters import Parameters, parameter_draws
-from epiclick.fitted.prediction import bias_by, relevance_of_pairs
+from epiclick.fitted.prediction import bias_by, going_on_by, lists_of, relevance_of_pairs
+from epiclick.reading.pages import still_reading
 from epiclick.simulate.users import examination_at
 
 if TYPE_CHECKING:
@@ -131,17 +133,23 @@ class Questions:
         if self.model.click_table()["low"].isna().all():
             return None
         fitted = self.model.fitted_
+        if not len(fitted.clicks.free(len(fitted.contexts), fitted.anchor)):
+            return None
         first = fitted.anchor or 0
         theta = examination_at(self.case.world.examination, fitted.contexts)
-        truth = theta / theta[first]
-        drawn = (self._bias / self._bias[:, [first]]).T  # (contexts, draws)
         tables = [self.model.click_table(self.intervals, level=level) for level in LEVELS]
+        if fitted.clicks.has_latent_state:  # going on after a click has an absolute scale
+            truth, drawn, column = theta, self._going_on.T, ""
+        else:
+            truth, drawn = theta / theta[first], (self._bias / self._bias[:, [first]]).T
+            column = "relative_"
         low, high = (
-            np.stack([table[f"relative_{end}"].to_numpy() for table in tables])
+            np.stack([table[f"{column}{end}"].to_numpy() for table in tables])
             for end in ("low", "high")
         )
         used = np.isfinite(low).all(axis=0) & np.isfinite(truth)  # at its bound: no interval
-        used[first] = False
+        # nothing follows a click at the last position
+        used[-1 if fitted.clicks.has_latent_state else first] = False
         if not used.any():
             return None
         drawn = drawn[used]
@@ -171,7 +179,12 @@ class Questions:
         pairs = np.sort(self._some(len(self.case.train), 3))
         counts = self.case.train.subset(pairs)
         order = np.random.default_rng([self.case.seed, 4]).permutation(len(counts))
-        tables = self._frames(lambda: posterior(counts))
+        if self.model.fitted_.clicks.has_latent_state:  # items need all of their pages
+            chosen = counts.numbers_in(self.case.train)
+            every = self._frames(lambda: posterior(self.case.train))
+            tables = [table.iloc[chosen] for table in every]
+        else:
+            tables = self._frames(lambda: posterior(counts))
         betas = Beta(tables[0]["alpha"].to_numpy()[order], tables[0]["beta"].to_numpy()[order])
         low, high = (
             np.stack([table[end].to_numpy()[order] for table in tables]) for end in ("low", "high")
@@ -183,6 +196,8 @@ class Questions:
     def click_probability(self) -> Answers:
         """Probability of a click on some displays of the queries held back."""
         world, counts = self.case.world, self.case.unseen
+        if self.model.fitted_.clicks.has_latent_state:
+            return self._clicks_on_pages()
         row, rows = display_rows(world), self.case.rows(counts)
         shown = np.flatnonzero(np.isin(row, rows))
         chosen = shown[self._some(len(shown), 6)]
@@ -191,6 +206,50 @@ class Questions:
         context = display_contexts(world, model, self.model.fitted_.contexts)[chosen]
         draws = self._bias[:, context].T * self._relevance(pairs, 7)
         return Answers.of_draws(display_probability(world)[chosen], draws)
+
+    def _clicks_on_pages(self) -> Answers:
+        """The same where it depends on the whole page above a display."""
+        world, counts, fitted = self.case.world, self.case.unseen, self.model.fitted_
+        lists, rows = lists_of(fitted, counts), self.case.rows(counts)
+        cells = np.flatnonzero(lists.shown.ravel())
+        cells = cells[self._some(len(cells), 6)]
+        satisfied = None if world.satisfaction is None else world.satisfaction[rows]
+        if satisfied is None:
+            by_position = fitted.clicks.world_going_on(world.position_bias)
+            assert by_position is not None
+            stay = by_position[lists.given]
+        else:
+            stay = 1 - np.where(lists.shown, satisfied[lists.pair], 0.0)
+        truth = _chances(lists, world.relevance[rows], stay)[cells]
+        pairs = np.arange(len(counts))
+        relevance = self._relevance(pairs, 7)  # (pairs, draws)
+        by_item = self._satisfaction(7)
+        draws = []
+        for j, draw in enumerate(self._parameters):
+            own = None if by_item is None else by_item[:, j]
+            stay = going_on_by(fitted, draw, lists, own)
+            draws.append(_chances(lists, relevance[:, j], stay)[cells])
+        return Answers.of_draws(truth, np.stack(draws, axis=1))
+
+    def _satisfaction(self, stream: int) -> np.ndarray | None:
+        """(pairs, draws) draws of satisfaction of all pairs held back; None without it."""
+        networks = [parameters.satisfaction for parameters in self._parameters]
+        if not networks[0]:
+            return None
+        fitted = self.model.fitted_
+        betas = relevance_of_pairs(fitted, networks, self.case.unseen)
+        rng = np.random.default_rng([self.case.seed, stream, 1])
+        return fitted.relevance_head.draw(*betas, rng).T
+
+    @cached_property
+    def _going_on(self) -> np.ndarray:
+        """(draws, contexts) probability of going on after a click in each context."""
+        fitted = self.model.fitted_
+        found = [
+            fitted.clicks.going_on(np.asarray(draw.position.points.logit))
+            for draw in self._parameters
+        ]
+        return np.stack([each for each in found if each is not None])
 
     def ranker_value(self) -> Answers | None:
         """Clicks per page of rankers; None for "bayes", which comparisons do not offer."""
@@ -265,6 +324,13 @@ class Questions:
     def _some(self, count: int, stream: int) -> np.ndarray:
         """Indices of at most `VALUES` of the values, in random order."""
         return np.random.default_rng([self.case.seed, stream]).permutation(count)[:VALUES]
+
+
+def _chances(lists: PageLists, relevance: np.ndarray, stay: np.ndarray) -> np.ndarray:
+    """(lists x depth,) probability of a click on each display given the clicks above it."""
+    read = still_reading(lists, relevance, stay)
+    chance: np.ndarray = (read * np.where(lists.shown, relevance[lists.pair], 0.0)).ravel()
+    return chance
 
 
 def _of_samples(truth: np.ndarray, samples: np.ndarray) -> Answers:
