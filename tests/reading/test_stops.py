@@ -182,7 +182,7 @@ def test_channels_sum_pairs_by_groups_of_queries() -> None:
         for m in step
     ]
     second = np.array([(up - down) / 2e-5 for up, down in ends])
-    np.testing.assert_allclose(found.information, -second, atol=1e-5)
+    np.testing.assert_allclose(channel.information(found.curve), -second, atol=1e-5)
 
 
 def test_going_on_by_context_is_binomial() -> None:
@@ -199,4 +199,4 @@ def test_going_on_by_context_is_binomial() -> None:
     ]
     np.testing.assert_allclose(found.scores.sum(axis=0), slope, atol=1e-6)
     curve = np.diag((on + stopped).sum(axis=0) * chance * (1 - chance))
-    np.testing.assert_allclose(found.information, curve)
+    np.testing.assert_allclose(channel.information(found.curve), curve)

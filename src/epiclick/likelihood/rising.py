@@ -38,6 +38,23 @@ def rising_slope(x: np.ndarray, n: np.ndarray) -> np.ndarray:
     return slope
 
 
+def rising_curve(x: np.ndarray, n: np.ndarray) -> np.ndarray:
+    r"""Its second derivative in x, :math:`\psi'(x + n) - \psi'(x)`."""
+    z = x + SHIFT
+    curve = _trigamma(z + n) - _trigamma(z)
+    for i in range(SHIFT):
+        curve += 1 / (x + n + i) ** 2 - 1 / (x + i) ** 2
+    return curve
+
+
+def _trigamma(z: np.ndarray) -> np.ndarray:
+    """Derivative of digamma, for z >= 8."""
+    square = 1 / (z * z)
+    series = 1 / 30 - square * (5 / 66 - square * (691 / 2730 - square * 7 / 6))
+    series = 1 / 6 - square * (1 / 30 - square * (1 / 42 - square * series))
+    return 1 / z + square / 2 + square * series / z
+
+
 def log_beta(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """log B(a, b) = log Gamma(small) - log (large)_small, without cancellation."""
     small, large = np.minimum(a, b), np.maximum(a, b)

@@ -15,9 +15,10 @@ averaged once they only reflect the noise of the draws.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import block_diag
 
 from epiclick.posterior.density import Curvature
 from epiclick.posterior.joint_prior import Prior as ParameterPrior
@@ -103,8 +104,14 @@ class ReadingDensity:
             total += self.satisfaction.value(other, known.stopped, trials)
         return total
 
-    def derivatives(self, vector: np.ndarray, went_on: np.ndarray) -> Derivatives:
-        """Of the log-likelihood if on so many pages (tails,) users went on."""
+    @property
+    def channels(self) -> list[ItemChannel | ContextChannel]:
+        """The channels in the order of the vector."""
+        every = (self.going_on, self.attraction, self.satisfaction)
+        return [each for each in every if each is not None]
+
+    def derivatives(self, vector: np.ndarray, went_on: np.ndarray) -> list[Derivatives]:
+        """Of each channel's log-likelihood if on so many pages (tails,) users went on."""
         own, layer, other = self.parts(vector)
         known = self.evidence.completed(went_on)
         found: list[Derivatives] = []
@@ -114,14 +121,7 @@ class ReadingDensity:
         if self.satisfaction is not None:
             trials = known.stopped + known.went_on
             found.append(self.satisfaction.derivatives(other, known.stopped, trials))
-        scores = np.concatenate([each.scores for each in found], axis=1)
-        information = np.zeros((len(vector), len(vector)))
-        start = 0
-        for each in found:
-            stop = start + len(each.information)
-            information[start:stop, start:stop] = each.information
-            start = stop
-        return Derivatives(scores, information)
+        return found
 
     def _by_context(self, went_on: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Users who went on and who stopped after a click, (clusters, contexts) each."""
@@ -168,18 +168,24 @@ def expectations(
 ) -> Moments:
     """Moments from `draws` draws of every chain."""
     items = density.items(vector)
-    found = []
+    scores = []
+    curves: list[Any] = [0.0 for _ in density.channels]
     for chain in chains:
         for _ in range(draws):
             chain.sweep(items, SWEEPS)
-            found.append(density.derivatives(vector, chain.went_on))
-    mean = np.mean([each.scores for each in found], axis=0)
-    information = np.mean([each.information for each in found], axis=0)
-    missing = np.zeros_like(information)
-    for each in found:
-        away = each.scores - mean
+            found = density.derivatives(vector, chain.went_on)
+            scores.append(np.concatenate([each.scores for each in found], axis=1))
+            curves = [sum_ + each.curve for sum_, each in zip(curves, found, strict=True)]
+    mean = np.mean(scores, axis=0)
+    missing = np.zeros((len(vector), len(vector)))
+    for each in scores:
+        away = each - mean
         missing += away.T @ away
-    return Moments(mean, information, missing / max(len(found) - 1, 1))
+    blocks = [
+        channel.information(total / len(scores))
+        for channel, total in zip(density.channels, curves, strict=True)
+    ]
+    return Moments(mean, block_diag(*blocks), missing / max(len(scores) - 1, 1))
 
 
 class Frame(NamedTuple):

@@ -19,9 +19,9 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
 from scipy.sparse import csr_array
 
+from epiclick.likelihood.rising import log_rising, rising_curve, rising_slope
 from epiclick.reading.stops import Shapes
 from epiclick.relevance.heads import betas_of, probability, softplus
 
@@ -31,11 +31,12 @@ class Derivatives(NamedTuple):
 
     Attributes:
         scores: (clusters, size) first derivatives by group of queries.
-        information: (size, size) minus the second derivatives.
+        curve: second derivatives, of each pair or context, from which the channel makes the
+            information. They can be averaged over draws before.
     """
 
     scores: np.ndarray
-    information: np.ndarray
+    curve: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,20 +75,27 @@ class ItemChannel:
     def derivatives(
         self, layer: np.ndarray, successes: np.ndarray, trials: np.ndarray
     ) -> Derivatives:
-        """Of the outcomes of all pairs, (pairs,) each."""
+        """Of the outcomes of all pairs, (pairs,) each; curve is (pairs, 3)."""
         tried = np.flatnonzero(trials > 0)  # others say nothing
-        slope, curve = pair_derivatives(self.raw(layer)[tried], successes[tried], trials[tried])
-        given = self.given[tried]
-        own = self._by_cluster[:, tried]
+        slope, own = pair_derivatives(self.raw(layer)[tried], successes[tried], trials[tried])
+        curve = np.zeros((len(trials), 3))
+        curve[tried] = own
+        given, clusters = self.given[tried], self._by_cluster[:, tried]
         scores = np.empty((self.clusters, self.size))
-        information = np.empty((self.given.shape[1], 2, self.given.shape[1], 2))
+        for output in range(2):
+            scores[:, output::2] = clusters @ (given * slope[:, output, None])
+        return Derivatives(scores, curve)
+
+    def information(self, curve: np.ndarray) -> np.ndarray:
+        """(size, size) minus the second derivatives in the layer, from those of all pairs."""
+        units = self.given.shape[1]
+        found = np.empty((units, 2, units, 2))
         for one in range(2):
-            scores[:, one::2] = own @ (given * slope[:, one, None])
             for other in range(one, 2):
-                block = -(given * curve[:, one + other, None]).T @ given
-                information[:, one, :, other] = block
-                information[:, other, :, one] = block.T
-        return Derivatives(scores, information.reshape(self.size, self.size))
+                block = -(self.given * curve[:, one + other, None]).T @ self.given
+                found[:, one, :, other] = block
+                found[:, other, :, one] = block.T
+        return found.reshape(self.size, self.size)
 
     @cached_property
     def _by_cluster(self) -> csr_array:
@@ -100,8 +108,7 @@ class ItemChannel:
 def pair_log_likelihood(raw: np.ndarray, successes: np.ndarray, trials: np.ndarray) -> np.ndarray:
     """(pairs,) log-likelihood of outcomes, without binomial coefficients."""
     a, b = betas_of(raw[:, 0], raw[:, 1], np, smooth=True)
-    found: np.ndarray = special.betaln(a + successes, b + trials - successes) - special.betaln(a, b)
-    return found
+    return log_rising(a, successes) + log_rising(b, trials - successes) - log_rising(a + b, trials)
 
 
 def pair_derivatives(
@@ -113,18 +120,9 @@ def pair_derivatives(
     nu, rise = softplus(y, np) + 1, probability(y, np)
     a, b, failures = mean * nu, other * nu, trials - successes
 
-    def differences(function: object) -> tuple[np.ndarray, np.ndarray]:
-        """In a and in b, of a derivative of log-gamma functions."""
-        assert callable(function)
-        both = function(a + b) - function(a + b + trials)
-        return (
-            function(a + successes) - function(a) + both,
-            function(b + failures) - function(b) + both,
-        )
-
-    by_a, by_b = differences(special.psi)
-    aa, bb = differences(lambda z: special.polygamma(1, z))
-    ab = special.polygamma(1, a + b) - special.polygamma(1, a + b + trials)
+    both, ab = -rising_slope(a + b, trials), -rising_curve(a + b, trials)
+    by_a, by_b = rising_slope(a, successes) + both, rising_slope(b, failures) + both
+    aa, bb = rising_curve(a, successes) + ab, rising_curve(b, failures) + ab
     # derivatives of a and b: b_x = -a_x
     a_x, a_y, b_y = mean * other * nu, mean * rise, other * rise
     bend = rise * probability(-y, np)
@@ -157,9 +155,14 @@ class ContextChannel:
         return -float((on @ softplus(-logit, np) + stopped @ softplus(logit, np)).sum())
 
     def derivatives(self, logit: np.ndarray, on: np.ndarray, stopped: np.ndarray) -> Derivatives:
-        """Of the numbers of users who went on and who stopped, (clusters, contexts) each."""
+        """Of the numbers of users who went on and who stopped, (clusters, contexts) each.
+
+        Curve is (contexts,).
+        """
         chance, rest = probability(logit, np), probability(-logit, np)
-        trials = on + stopped
-        return Derivatives(
-            on * rest - stopped * chance, np.diag(trials.sum(axis=0) * chance * rest)
-        )
+        trials = (on + stopped).sum(axis=0)
+        return Derivatives(on * rest - stopped * chance, -trials * chance * rest)
+
+    def information(self, curve: np.ndarray) -> np.ndarray:
+        """(contexts, contexts) minus the second derivatives."""
+        return np.diag(-curve)
