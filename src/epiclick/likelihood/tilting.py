@@ -174,7 +174,7 @@ def _tilted(
         terms += log_weights
         terms += more_beta[draw] * at.log_other
         for each in changes:
-            terms[:, : each.count.size] += each.log_factor(draw)
+            terms[:, : len(each.displays)] += each.log_factor(draw)
         top = terms.max(axis=0)
         terms -= top
         share = np.exp(terms, out=terms)  # times their total
@@ -191,13 +191,13 @@ class _Change(NamedTuple):
     """How displays of one kind in one slot change the likelihood of the first pairs.
 
     Attributes:
-        count: (pairs,) displays; pairs after these have none.
+        displays: (pairs,) their number; pairs after these have none.
         u: (draws, pairs) change of the form's u.
         v: the same for v; None where it is always 1.
         ratio: zeta and 1 - zeta over the form, (nodes, pairs).
     """
 
-    count: np.ndarray
+    displays: np.ndarray
     u: np.ndarray
     v: np.ndarray | None
     ratio: _Form
@@ -209,7 +209,7 @@ class _Change(NamedTuple):
             change += self.v[draw] * self.ratio.v
         np.maximum(change, LEAST - 1, out=change)
         np.log1p(change, out=change)
-        change *= self.count
+        change *= self.displays
         return change
 
 
