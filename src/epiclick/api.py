@@ -38,6 +38,7 @@ from epiclick.fitted.tables import (
     relevance_frames,
 )
 from epiclick.posterior.items import judged_items
+from epiclick.processes import one_blas_thread
 
 if TYPE_CHECKING:
     from epiclick.data.page_weights import PageWeights
@@ -503,6 +504,7 @@ MODELS: dict[str, type[BaseModel]] = {
 }
 
 
+@one_blas_thread()
 def load(path: str | Path) -> BaseModel:
     """Read a model that `save` wrote; does not need jax.
 

@@ -178,17 +178,20 @@ class Beta:
 
         X = A / (A + B) with A ~ Gamma(alpha), B ~ Gamma(beta), so logit X = log A - log B.
         """
+        logit = self._sample_logit(rng, size)
+        return scipy.special.log_expit(logit), scipy.special.log_expit(-logit)
+
+    def sample(self, rng: np.random.Generator, size: int | tuple[int, ...] = ()) -> np.ndarray:
+        """Draws, (*size, *shape); those nearest to 0 and 1 are rounded to them."""
+        return scipy.special.expit(self._sample_logit(rng, size))
+
+    def _sample_logit(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> np.ndarray:
         if not isinstance(rng, np.random.Generator):
             raise InputError(
                 f"rng must be numpy.random.default_rng(seed), not {shown(rng)}", code="invalid-rng"
             )
         shape = (*(size if isinstance(size, tuple) else (size,)), *self.alpha.shape)
-        logit = _draw_log_gamma(rng, self.alpha, shape) - _draw_log_gamma(rng, self.beta, shape)
-        return scipy.special.log_expit(logit), scipy.special.log_expit(-logit)
-
-    def sample(self, rng: np.random.Generator, size: int | tuple[int, ...] = ()) -> np.ndarray:
-        """Draws, (*size, *shape); those nearest to 0 and 1 are rounded to them."""
-        return np.exp(self.sample_logs(rng, size)[0])
+        return _draw_log_gamma(rng, self.alpha, shape) - _draw_log_gamma(rng, self.beta, shape)
 
 
 def _stirling_remainders(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

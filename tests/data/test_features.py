@@ -3,6 +3,7 @@
 import gc
 import json
 from pathlib import Path
+from unittest import mock
 
 import ibis
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epiclick.data import feature_rows
+from epiclick.data import feature_rows, features
 from epiclick.data.features import FeatureTable, read_features
 from epiclick.errors import InputWarning
 
@@ -324,8 +325,9 @@ ids = st.integers(0, 4)
     st.lists(st.tuples(ids, ids), max_size=12, unique=True),
     st.lists(st.tuples(ids, ids), max_size=12),
     st.booleans(),
+    st.sampled_from([0, features.FEW_ROWS]),
 )
-def test_locate_finds_what_a_dictionary_finds(own, wanted, text) -> None:
+def test_locate_finds_what_a_dictionary_finds(own, wanted, text, few) -> None:
     kind = pa.string() if text else pa.int64()
 
     def column(pairs, part) -> pa.Array:
@@ -334,7 +336,8 @@ def test_locate_finds_what_a_dictionary_finds(own, wanted, text) -> None:
     keys = pa.table({"query_id": column(own, 0), "doc_id": column(own, 1)})
     table = FeatureTable(keys, ("x",), np.zeros((len(own), 1), np.float32))
     row = {pair: i for i, pair in enumerate(own)}
-    found = table.locate(column(wanted, 0), column(wanted, 1))
+    with mock.patch.object(features, "FEW_ROWS", few):
+        found = table.locate(column(wanted, 0), column(wanted, 1))
     assert found.dtype == np.int64
     assert found.tolist() == [row.get(pair, -1) for pair in wanted]
 

@@ -43,6 +43,13 @@ class Verb(TyperCommand):
             refuse_empty(self.name or "epiclick", args)
         return super().parse_args(ctx, args)
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run the verb, without the threads of BLAS, which would mostly wait for each other."""
+        from epiclick.processes import one_blas_thread  # slow to import
+
+        with one_blas_thread():
+            return super().invoke(ctx)
+
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Names of the arguments, without braces."""
         pieces = super().collect_usage_pieces(ctx)

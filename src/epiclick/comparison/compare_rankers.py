@@ -33,6 +33,7 @@ from epiclick.fitted.state import FittedModel, given_of
 from epiclick.fitted.tables import stored_at_bound
 from epiclick.identification.identifiability import named
 from epiclick.posterior.reading_items import ItemDraws
+from epiclick.processes import one_blas_thread
 from epiclick.simulate.users import has_positions_alone
 
 Weights = Literal["traffic", "uniform"]
@@ -47,6 +48,7 @@ SAME_LENGTH = 0.01
 """Relative difference in slots per page between rankers below which no note is given."""
 
 
+@one_blas_thread()
 def compare(
     model: BaseModel,
     rankings: Mapping[str, Any],

@@ -13,6 +13,7 @@ from epiclick.data.counting import number
 from epiclick.data.engine import Source, engine_errors, stoppable
 from epiclick.data.files import unchanged
 from epiclick.data.ids import settle_types, type_problems
+from epiclick.data.plain_parquet import plain_parquet
 from epiclick.data.schema import ALIASES, LogColumns, LogOptions
 from epiclick.data.sources import open_source
 from epiclick.errors import InputError, Problem, did_you_mean
@@ -58,22 +59,54 @@ def table_rows(source: Any, options: LogOptions, score: str | None = None) -> Ra
         score: the column that documents are ordered by; found by its name if None.
     """
     with unchanged(source):
-        return _rows(source, options, score)
+        return _plain_rows(source, options, score) or _rows(source, options, score)
+
+
+def _plain_rows(source: Any, options: LogOptions, score: str | None) -> RankingRows | None:
+    """The rows, without an engine, of a file that needs none; None for any other source."""
+    plain = plain_parquet(source)
+    if plain is None:
+        return None
+    found, by = _find(plain.schema.names, options.context, plain.name, score)
+    chosen = [name for name in found if name != by]
+    if not (plain.has_keys([found[name] for name in chosen]) and plain.has_numbers(found[by])):
+        return None
+    rows = plain.read([*dict.fromkeys(found.values())])
+    if rows is None:
+        return None
+    columns = _log_columns(found, by)
+    names = [*columns.found, *columns.given]
+    keys = pa.table({name: rows[found[name]] for name in names})
+    keys, unsettled = settle(keys, columns, options, text=False)
+    written = as_array(rows[found[by]])
+    return RankingRows(
+        source=plain.name,
+        keys=keys,
+        by=by,
+        value=written.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False),
+        written=written,
+        problems=unsettled,
+    )
+
+
+def _log_columns(found: Mapping[str, str], by: str) -> LogColumns:
+    """The columns of a ranking as those of a log: ids, and what distinguishes lists."""
+    lists = {name: own for name, own in found.items() if name not in (*IDS, by)}
+    return LogColumns({name: found[name] for name in IDS}, lists, counted=False)
 
 
 def _rows(source: Any, options: LogOptions, score: str | None) -> RankingRows:
     opened = open_source(source)
     table = opened.table
     found, by = _find(table.columns, options.context, opened.name, score)
-    lists = {name: own for name, own in found.items() if name not in (*IDS, by)}
-    columns = LogColumns({name: found[name] for name in IDS}, lists, counted=False)
+    columns = _log_columns(found, by)
     problems = [
         *type_problems(opened, table, columns, options),
         *_order_problems(opened, by, found[by]),
     ]
     if problems:
         raise InputError.of(opened.name, problems)
-    chosen = {name: table[own] for name, own in {**columns.found, **lists}.items()}
+    chosen = {name: table[own] for name, own in {**columns.found, **columns.given}.items()}
     # these names are not those of any column of a ranking
     order = {"?written": table[found[by]], "?value": number(table[found[by]]).cast("float64")}
     with stoppable(table), engine_errors(opened.name):

@@ -79,15 +79,16 @@ def sample_values(
         spread = spread + np.zeros((len(c), outputs, outputs))
         one = largest[part.items]
         for kind in (0, 1):
-            for alone in (False, True):
-                own = np.flatnonzero((was_seen[part.items] == kind) & (one == alone))
-                if not len(own):
-                    continue
-                picked = c[:, :, own]
-                more = (picked * variance[:, None, own]) @ picked.swapaxes(1, 2)
+            own = was_seen[part.items] == kind
+            if np.any(own & ~one):
+                # weights of 0 take less time than to copy the factors of all others
+                more = (c * (variance * (own & ~one))[:, None]) @ c.swapaxes(1, 2)
                 by_kind[kind] += more.mean(axis=0)
-                if not alone:
-                    spread += more
+                spread += more
+            if np.any(own & one):
+                few = c[:, :, own & one]
+                more = (few * variance[:, None, own & one]) @ few.swapaxes(1, 2)
+                by_kind[kind] += more.mean(axis=0)
         if one.any():
             apart.append((c[:, :, one], mean[:, one], variance[:, one]))
     assert done <= len(was_seen)  # items in no slot add nothing

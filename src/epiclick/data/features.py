@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from epiclick.arguments import as_numbers, check_choice, shown
-from epiclick.data.arrays import as_array
+from epiclick.data.arrays import as_array, locate_rows
 from epiclick.data.cache import stored
 from epiclick.errors import InputError, InputWarning, Problem
 
@@ -24,6 +24,9 @@ MAX_DEVIATIONS = 10.0
 training range cannot dominate a prediction."""
 
 CHUNK = 65_536  # rows in float64 at once
+
+FEW_ROWS = 100_000
+"""Rows and pairs together that are matched sooner than DuckDB starts."""
 
 
 def signed_log1p(x: np.ndarray) -> np.ndarray:
@@ -221,17 +224,29 @@ class FeatureTable:
         ]
         if differing:
             raise InputError.of("features", differing)
-        from epiclick.data.engine import connect_without_ibis
+        if len(self) + len(query_id) <= FEW_ROWS and not _has_missing(own, given):
+            return locate_rows(given, own)
+        return _joined(own, given)
 
-        with connect_without_ibis() as connection:
-            connection.register("own", pa.table({**own, "own_row": np.arange(len(self))}))
-            connection.register("given", pa.table({**given, "pair": np.arange(len(query_id))}))
-            found = connection.sql(
-                "SELECT pair, own_row FROM given JOIN own USING (query_id, doc_id)"
-            ).fetchnumpy()
-        row = np.full(len(query_id), -1, np.int64)
-        row[found["pair"]] = found["own_row"]
-        return row
+
+def _has_missing(*tables: Mapping[str, pa.Array]) -> bool:
+    return any(column.null_count for table in tables for column in table.values())
+
+
+def _joined(own: Mapping[str, pa.Array], given: Mapping[str, pa.Array]) -> np.ndarray:
+    """(given,) row of `own` with the same ids, -1 where there is none; by DuckDB, for many rows."""
+    from epiclick.data.engine import connect_without_ibis
+
+    rows, pairs = (len(each["query_id"]) for each in (own, given))
+    with connect_without_ibis() as connection:
+        connection.register("own", pa.table({**own, "own_row": np.arange(rows)}))
+        connection.register("given", pa.table({**given, "pair": np.arange(pairs)}))
+        found = connection.sql(
+            "SELECT pair, own_row FROM given JOIN own USING (query_id, doc_id)"
+        ).fetchnumpy()
+    row = np.full(pairs, -1, np.int64)
+    row[found["pair"]] = found["own_row"]
+    return row
 
 
 def read_features(

@@ -213,12 +213,19 @@ def _listed(files: Sequence[Path]) -> str:
 def _hive(files: Sequence[Path], columns: Sequence[str] | Mapping[str, None]) -> str:
     """Read folders such as day=2026-01-01 as columns, unless the files have a column `day`."""
     own = {column.lower() for column in columns}
-    keys = [
-        {part.split("=")[0].lower() for part in file.parts[:-1] if part.count("=") == 1}
-        for file in files
-    ]
+    keys = [_partitions(file) for file in files]
     usable = bool(keys[0]) and all(k == keys[0] for k in keys) and not keys[0] & own
     return f"hive_partitioning = {str(usable).lower()}"
+
+
+def is_partitioned(file: Path) -> bool:
+    """Whether folders such as day=2026-01-01 may be columns of a file."""
+    return bool(_partitions(file))
+
+
+def _partitions(file: Path) -> set[str]:
+    """The names of a file's folders that are written like day=2026-01-01."""
+    return {part.split("=")[0].lower() for part in file.parts[:-1] if part.count("=") == 1}
 
 
 def _header(file: Path) -> tuple[str, list[str]]:

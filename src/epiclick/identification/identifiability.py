@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
 from epiclick.data.counts import ClickCounts
 from epiclick.errors import InputError
@@ -141,6 +140,8 @@ def identifiability(counts: ClickCounts) -> Identifiability:
     counts = counts.by_given()
     size = len(counts.contexts)
     displays = np.bincount(counts.context, counts.displays, size)
+    from scipy.sparse.csgraph import connected_components  # slow to import, needed to fit only
+
     seen = csr_array(
         (np.ones(len(counts.pair), np.int64), (counts.pair, counts.context)),
         shape=(len(counts), size),
@@ -217,6 +218,8 @@ def _weak_links(
         group: the contexts to check.
         displays: (contexts,).
     """
+    from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
+
     weakness = common.tocoo()
     weakness.data = 1 / (1.0 + both_clicked[weakness.row, weakness.col])
     tree = minimum_spanning_tree(weakness.tocsr()).tolil()

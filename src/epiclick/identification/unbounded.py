@@ -31,7 +31,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from epiclick.data.counts import ClickCounts
 
@@ -117,6 +116,8 @@ def unbounded_bias(counts: ClickCounts) -> UnboundedBias:
     size = len(counts.contexts)
     entries = _Entries.of(counts)
     favoured = entries.favoured(size)
+    from scipy.sparse.csgraph import connected_components  # slow to import, needed to fit only
+
     _, component = connected_components(favoured, directed=True, connection="strong")
     entries = entries.within(component)
     fixed = _most_clicked(entries, component)
@@ -264,4 +265,6 @@ def _inverse(information: np.ndarray, fixed: np.ndarray) -> np.ndarray:
 
 def _reached(edges: csr_array, start: int) -> np.ndarray:
     """Contexts that edges lead to from one."""
+    from scipy.sparse.csgraph import breadth_first_order
+
     return breadth_first_order(edges, start, return_predecessors=False)

@@ -20,7 +20,7 @@ is not perfect: where theta moved by 0.9 logits (standard deviation) and pairs h
 variances that passed it were off by up to 9 %; by 3 % at 0.6 logits.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -86,8 +86,10 @@ def tilted(
     pairs, draws = len(alpha), len(other_alpha)
     result = Tilted(*(np.empty((draws, pairs)) for _ in Tilted._fields))
     trusted = np.empty((draws, pairs), bool)
+    # blocks of pairs that were displayed in equally many contexts: others need not be computed
+    order = np.argsort(-(unclicked > 0).sum(axis=1), kind="stable")
     for start in range(0, pairs, BLOCK):
-        part = slice(start, start + BLOCK)
+        part = order[start : start + BLOCK]
         own = (alpha[part], beta[part], clicks[part], unclicked[part])
         others = (other, other_alpha[:, part], other_beta[:, part])
         found = _tilted(emission, *own, *others, None if slots is None else slots[part])
@@ -158,51 +160,90 @@ def _tilted(
     at = posterior_nodes(local, alpha, beta, clicks, unclicked, NODES)
     log_weights = np.log(np.maximum(at.weights, np.finfo(np.float64).tiny))
     shape = other_alpha.shape
-    log_sum, mean, variance = np.empty(shape), np.empty(shape), np.empty(shape)
+    log_sum, first, second = np.empty(shape), np.empty(shape), np.empty(shape)
     trusted = np.empty(shape, bool)
-    # (kinds of displays): its forms at the given parameters, at the others, and its counts
-    kinds = list(
-        zip(_forms(local), _forms(emission), _forms(other), (unclicked, clicks), strict=False)
-    )
-    ratios = [_ratios(own, count, at) for own, _, _, count in kinds]
+    # moments about the mean at the given parameters, which is near: about 0, they would cancel
+    centre = (at.weights * at.zeta).sum(axis=0) / at.weights.sum(axis=0)
+    offset = at.zeta - centre
+    squared = offset**2
+    kinds = zip(_forms(emission), _forms(other), (unclicked, clicks), strict=False)
+    changes = [each for kind in kinds for each in _changes(*kind, slots, at)]
+    more_alpha, more_beta = other_alpha - alpha, other_beta - beta
     for draw in range(len(other_alpha)):
-        terms = log_weights + (other_alpha[draw] - alpha) * at.log_zeta
-        terms += (other_beta[draw] - beta) * at.log_other
-        for (_, own, moved, count), of_kind in zip(kinds, ratios, strict=True):
-            u = moved.u[draw] - own.u
-            v = None if moved.v is None else moved.v[draw] - own.v
-            for i, ratio in of_kind:
-                change = (u[i] if slots is None else u[slots[:, i]]) * ratio.u
-                if v is not None:
-                    change += (v[i] if slots is None else v[slots[:, i]]) * ratio.v
-                change += 1
-                np.maximum(change, LEAST, out=change)
-                np.log(change, out=change)
-                change *= count[:, i]
-                terms += change
+        terms = more_alpha[draw] * at.log_zeta
+        terms += log_weights
+        terms += more_beta[draw] * at.log_other
+        for each in changes:
+            terms[:, : len(each.displays)] += each.log_factor(draw)
         top = terms.max(axis=0)
-        share = np.exp(terms - top)
+        terms -= top
+        share = np.exp(terms, out=terms)  # times their total
         total = share.sum(axis=0)
-        share /= total
         log_sum[draw] = top + np.log(total)
-        mean[draw] = (share * at.zeta).sum(axis=0)
-        variance[draw] = (share * (at.zeta - mean[draw]) ** 2).sum(axis=0)
-        enough = np.einsum("np,np->p", share, share) < 1 / FEWEST_NODES
-        trusted[draw] = enough & (share[0] + share[-1] < MOST_AT_ENDS)
-    return log_sum, mean, variance, trusted
+        first[draw] = np.einsum("np,np->p", share, offset) / total
+        second[draw] = np.einsum("np,np->p", share, squared) / total
+        enough = np.einsum("np,np->p", share, share) < total**2 / FEWEST_NODES
+        trusted[draw] = enough & (share[0] + share[-1] < MOST_AT_ENDS * total)
+    return log_sum, centre + first, np.maximum(second - first**2, 0), trusted
 
 
-def _ratios(form: _Form, count: np.ndarray, at: Any) -> list[tuple[int, _Form]]:
-    """zeta and 1 - zeta over the form, (nodes, pairs), of contexts or slots with displays."""
-    found = []
-    for i in np.flatnonzero(count.any(axis=0)):
-        u, v = (None if part is None else part[..., i] for part in form)
-        y = u * at.zeta + (at.other if v is None else v * at.other)
+class _Change(NamedTuple):
+    """How displays of one kind in one slot change the likelihood of the first pairs.
+
+    Attributes:
+        displays: (pairs,) their number; pairs after these have none.
+        u: (draws, pairs) change of the form's u.
+        v: the same for v; None where it is always 1.
+        ratio: zeta and 1 - zeta over the form, (nodes, pairs).
+    """
+
+    displays: np.ndarray
+    u: np.ndarray
+    v: np.ndarray | None
+    ratio: _Form
+
+    def log_factor(self, draw: int) -> np.ndarray:
+        """(nodes, pairs) logarithm of the factor of t under a draw."""
+        change = self.u[draw] * self.ratio.u
+        if self.v is not None:
+            change += self.v[draw] * self.ratio.v
+        np.maximum(change, LEAST - 1, out=change)
+        np.log1p(change, out=change)
+        change *= self.displays
+        return change
+
+
+def _changes(
+    own: _Form, moved: _Form, count: np.ndarray, slots: np.ndarray | None, at: Any
+) -> Iterator[_Change]:
+    """The changes due to displays of one kind, by slots of which no pair has more than it needs.
+
+    Args:
+        own: u and v of each context, (contexts,).
+        moved: the same under each draw, (draws, contexts).
+        count: (pairs, contexts), or (pairs, slots).
+        slots: (pairs, slots) contexts of the counts; None where counts cover all contexts.
+        at: the nodes.
+    """
+    filled_first = np.argsort(count == 0, axis=1, kind="stable")
+    context = filled_first
+    if slots is not None:
+        context = np.take_along_axis(slots, filled_first, axis=1)
+    count = np.take_along_axis(count, filled_first, axis=1)
+    for i in range(count.shape[1]):
+        filled = np.flatnonzero(count[:, i])
+        if not len(filled):
+            return
+        pairs = filled[-1] + 1
+        where = context[:pairs, i]
+        zeta, other = at.zeta[:, :pairs], at.other[:, :pairs]
+        y = own.u[where] * zeta + (other if own.v is None else own.v[where] * other)
         with np.errstate(divide="ignore", invalid="ignore"):  # 0 / 0 is as good as a large number
-            seen = np.fmin(at.zeta / y, MOST_RATIO)
-            unseen = None if v is None else np.fmin(at.other / y, MOST_RATIO)
-        found.append((int(i), _Form(seen, unseen)))
-    return found
+            seen = np.fmin(zeta / y, MOST_RATIO)
+            unseen = None if own.v is None else np.fmin(other / y, MOST_RATIO)
+        u = (moved.u - own.u)[:, where]
+        v = None if moved.v is None or own.v is None else (moved.v - own.v)[:, where]
+        yield _Change(count[:pairs, i], u, v, _Form(seen, unseen))
 
 
 def _by_quadrature(entries: tuple[Any, ...]) -> np.ndarray:
