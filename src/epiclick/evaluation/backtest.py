@@ -149,7 +149,7 @@ def predicted_by_draws(
     total, first = np.zeros((shown.groups, len(draws))), 0
     for _, _, part in chunks_of(counts, CHUNK):
         alpha, beta = relevance_of_pairs(fitted, networks, part)
-        relevance = _with_known(fitted, part, alpha / (alpha + beta))
+        relevance = with_known_items(fitted, part, alpha / (alpha + beta))
         here = displays[:, first : first + len(part)]
         used, index = np.unique(here.indices, return_inverse=True)
         rows = sparse.csc_array((here.data, index, here.indptr), (len(used), len(part)))
@@ -161,7 +161,7 @@ def predicted_by_draws(
     return total.T, float(freedom)
 
 
-def _with_known(fitted: FittedModel, counts: ClickCounts, relevance: np.ndarray) -> np.ndarray:
+def with_known_items(fitted: FittedModel, counts: ClickCounts, relevance: np.ndarray) -> np.ndarray:
     """(networks, pairs) relevance, replaced by that of `fitted.items` where it has the pair."""
     items = fitted.items
     if items is None:

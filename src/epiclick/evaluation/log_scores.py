@@ -118,7 +118,7 @@ def evaluate(
             rates the model keeps are scored.
     """
     probability = click_probabilities(fitted, counts)
-    joint = _joint(fitted, counts, probability)
+    joint = joint_scores(fitted, counts, probability)
     pair = joint.pair / len(counts)
     overall = score_clicks(counts, probability, pages, pair_log_likelihood=pair)
     theta, _ = bias_at(fitted, counts.contexts)
@@ -137,11 +137,11 @@ def evaluate(
 
 def _part_scores(fitted: FittedModel, counts: ClickCounts) -> ClickScores:
     probability = click_probabilities(fitted, counts)
-    pair = _joint(fitted, counts, probability).pair / len(counts)
+    pair = joint_scores(fitted, counts, probability).pair / len(counts)
     return score_clicks(counts, probability, pair_log_likelihood=pair)
 
 
-def _joint(fitted: FittedModel, counts: ClickCounts, probability: np.ndarray) -> JointScores:
+def joint_scores(fitted: FittedModel, counts: ClickCounts, probability: np.ndarray) -> JointScores:
     """Joint log-likelihoods; for a model without uncertainty displays are independent."""
     if not fitted.relevance_head.has_uncertainty:
         total = score_clicks(counts, probability).display_log_likelihood * counts.total_displays
