@@ -82,6 +82,7 @@ def test_models_that_need_pages_are_left_out_or_refused(log: Path, tmp_path: Pat
     pd.read_parquet(log).rename(columns={"page_id": "view"}).to_csv(renamed, index=False)
     how = ["--column", "page_id=view", "--where", "query_id < 30", "--models", "ubm"]
     assert epiclick("select", renamed, *how, "--json").record["queries"] == 30
+    assert "columns: page_id from view" in epiclick("select", renamed, *how).err
 
 
 @pytest.mark.parametrize(

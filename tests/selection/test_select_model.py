@@ -134,6 +134,13 @@ def test_features_are_used() -> None:
     for model in found.models.values():
         assert model.feature_names_in_.tolist() == list(made.features.names)
         assert model.hidden == (4,)
+    some = made.features.keys.to_pandas().query("doc_id > 0").assign(f0=1.0)
+    with raises_code("missing-features"):
+        ec.select(made.log, TWO, some, parameters=own, progress=False)
+    dropping = {"missing_features": "drop", "parameters": own, "progress": False}
+    with pytest.warns(ec.InputWarning, match="pairs have no features and were left out") as told:
+        ec.select(made.log, TWO, some, **dropping)
+    assert sum("left out" in str(each.message) for each in told) == 1
 
 
 def needing_pages() -> list[str]:

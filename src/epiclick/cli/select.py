@@ -94,6 +94,9 @@ def select(
             progress=not silent,
             options=given.over(options.DEFAULTS),
         )
+    if found.aliases:
+        named = ", ".join(f"{name} from {own}" for name, own in found.aliases.items())
+        console.note(f"columns: {named}", quiet=silent)
     if as_json:
         console.print_json(console.json_safe({**found.to_dict(), "warnings": warnings}))
         return

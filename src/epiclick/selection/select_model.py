@@ -92,6 +92,7 @@ def select(
         queries=len(first.scores.displays),
         last_position=first.last_position,
         notes=tuple(notes),
+        aliases=log.aliases,
     )
 
 
@@ -184,6 +185,8 @@ class _Log:
         missing_features: what to do with pairs without features.
         features: as given, or read.
         warned: messages that were already given, as every read repeats them.
+        without_history: the counts that models without history share, once they are read.
+        aliases: columns found under another name -> that name.
     """
 
     source: Any
@@ -195,6 +198,7 @@ class _Log:
     features: Any
     warned: set[str] = field(default_factory=set)
     without_history: dict[str, ClickCounts] = field(default_factory=dict)
+    aliases: dict[str, str] = field(default_factory=dict)
 
     def options_for(self, name: str) -> LogOptions:
         """How the log is read for a click model."""
@@ -221,17 +225,24 @@ class _Log:
             counts = self.source
         else:
             counts, report = count_log(self.source, self.options_for(name))
+            self.aliases.update(report.aliases)
             robots = () if report.robots is None else (report.robots.message,)
-            for message in (*report.warnings, *robots):
-                if message not in self.warned:
-                    self.warned.add(message)
-                    warnings.warn(message, InputWarning, stacklevel=5)
+            self._warn(*report.warnings, *robots)
         if self.features is None:
             return counts
         table = self.features
         if not isinstance(table, FeatureTable):
             table = read_features(table, ids=counts.options.ids)
-        return counts.with_features(table, missing=self.missing_features)
+        joined = counts.with_features(table, missing=self.missing_features)
+        if missing := len(counts) - len(joined):
+            self._warn(f"{missing:,} of {len(counts):,} pairs have no features and were left out")
+        return joined
+
+    def _warn(self, *messages: str) -> None:
+        for message in messages:
+            if message not in self.warned:
+                self.warned.add(message)
+                warnings.warn(message, InputWarning, stacklevel=6)
 
 
 def _log(

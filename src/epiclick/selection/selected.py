@@ -31,6 +31,7 @@ class Selection:
         queries: held-out queries.
         last_position: the position of `ModelScores.relative_bias`, such as "position 10".
         notes: what was left out or assumed.
+        aliases: columns of the log found under another name -> that name.
     """
 
     scores: tuple[ModelScores, ...]
@@ -42,6 +43,7 @@ class Selection:
     queries: int
     last_position: str
     notes: tuple[str, ...] = ()
+    aliases: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """The table and the verdict."""
