@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from epiclick.data.schema import LogOptions as LogOptions
     from epiclick.errors import InputError as InputError
     from epiclick.errors import InputWarning as InputWarning
+    from epiclick.selection.select_model import select as select
     from epiclick.simulate.world import World as World
     from epiclick.simulate.world import simulate as simulate
 
@@ -44,6 +45,7 @@ _MODULES = {
     **{entry.public: "epiclick.api" for entry in REGISTRY.values()},
     "PointwisePBM": "epiclick.api",
     "load": "epiclick.api",
+    "select": "epiclick.selection.select_model",
     "World": "epiclick.simulate.world",
     "simulate": "epiclick.simulate.world",
 }

@@ -21,7 +21,7 @@ from .conftest import Done, epiclick
 pytestmark = pytest.mark.slow
 
 VERBS = typer.main.get_command(app).commands
-READERS = ("count", "fit", "relevance", "evaluate", "compare", "export", "report")
+READERS = ("count", "fit", "select", "relevance", "evaluate", "compare", "export", "report")
 COLOURS = re.compile(r"\x1b\[[0-9;]*(3|4|9|10)[0-9]")
 AS_A_PROGRAM = [sys.executable, "-m", "epiclick"]
 
@@ -156,6 +156,7 @@ def test_json_is_one_object_with_its_warnings(
     calls = [
         ["simulate", "--out", tmp_path / "w", "--queries", 20, "--pages", 50],
         ["count", log],
+        ["select", log, "--models", "pbm,ubm"],
         ["position-bias", model],
         ["relevance", model, "--features", features, "--out", tmp_path / "r.parquet"],
         ["evaluate", model, log, "--features", features],
@@ -186,6 +187,7 @@ def test_results_fit_the_terminal(
     for call in (
         ["simulate", "--out", tmp_path / "w", "--queries", 20, "--pages", 50],
         ["count", log, "--context", "device,position"],
+        ["select", log, "--models", "pbm,ubm"],
         ["position-bias", "marginal"],
         ["evaluate", "marginal", log, *given, "--train", world / "early.parquet", "--by", "device"],
         ["compare", "marginal", "--ranking", f"late={log}", "--ranking", f"other={log}", *given],
@@ -235,6 +237,7 @@ SLOT = "count clicks.csv --column position=slot"
         (f"{SLOT} --ids strng", "not 'strng' (did you mean 'string'?)"),
         (f"{SLOT} --max-bad few", "--max-bad few: write a share such as 0.1% or 0.001"),
         (f"{SLOT} --out counts", "name a .parquet file, such as counts.parquet"),
+        ("select clicks.csv --column position=slot --models pmb", "(did you mean 'pbm'?)"),
         ("position-bias modl", "there is no model modl (did you mean 'model'?)"),
         ("position-bias model --kind bays", "not 'bays' (did you mean 'bayes'?)"),
         ("position-bias model more", "position-bias: got unexpected extra argument"),

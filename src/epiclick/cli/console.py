@@ -104,9 +104,9 @@ def progress(message: str, *, quiet: bool = False) -> Iterator[None]:
     if quiet or not sys.stderr.isatty():
         yield
         return
-    from rich.console import Console
+    from epiclick.training.progress import working  # which loads rich
 
-    with Console(stderr=True).status(message):
+    with working(message):
         yield
 
 

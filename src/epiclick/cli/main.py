@@ -18,6 +18,7 @@ from epiclick.cli import (
     relevance,
     report,
     reproduce,
+    select,
     simulate,
 )
 from epiclick.cli.exit_codes import exit_code
@@ -42,6 +43,7 @@ def _add(*verbs: Callable[..., None], cls: type[Verb] = Verb) -> None:
 
 _add(demo.demo, simulate.simulate, count.count)
 _add(fit.fit, cls=fit.FitVerb)
+_add(select.select)
 _add(position_bias.position_bias)
 _add(relevance.relevance, evaluate.evaluate, compare.compare, cls=ModelVerb)
 _add(export.export, report.report, cls=ModelVerb)

@@ -70,13 +70,13 @@ def _weights(log: Any, options: LogOptions, counts: ClickCounts) -> PageWeights 
     keys = counts.to_table().drop_columns(["displays", "clicks"])
     with stoppable(opened.table), engine_errors(opened.name):
         counted = count_by_length(rows, columns, options).to_pyarrow()
-        entry = _entries(counted, columns, options, keys, text=opened.text)
+        entry = entries_of(counted, columns, options, keys, text=opened.text)
         if np.any(entry < 0):
             same = [name for name in ("query_id", "doc_id", "part") if name in keys.column_names]
             of_counts = counted.filter(pa.array(entry >= 0)).select(same)
             rows = rows_of(rows, of_counts.group_by(same).aggregate([]), same)
             counted = count_by_length(rows, columns, options).to_pyarrow()
-            entry = _entries(counted, columns, options, keys, text=opened.text)
+            entry = entries_of(counted, columns, options, keys, text=opened.text)
     length, displays, clicks = (counted[name].to_numpy() for name in (LENGTH, "displays", "clicks"))
     check_same(counts, entry, displays, clicks, opened.name)
     pages = np.bincount(length, displays)[1:] / np.arange(1, length.max() + 1)  # by length
@@ -111,7 +111,7 @@ def rows_of(rows: "ir.Table", keys: pa.Table, names: Sequence[str]) -> "ir.Table
     )
 
 
-def _entries(
+def entries_of(
     counted: pa.Table, columns: LogColumns, options: LogOptions, keys: pa.Table, *, text: bool
 ) -> np.ndarray:
     """The entry that each counted row belongs to, -1 for none."""

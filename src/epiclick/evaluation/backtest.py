@@ -156,7 +156,7 @@ def predicted_by_draws(
     total, first = np.zeros((shown.groups, len(draws))), 0
     for _, _, part in chunks_of(counts, CHUNK):
         alpha, beta = relevance_of_pairs(fitted, networks, part)
-        relevance = _with_known(fitted, part, alpha / (alpha + beta))
+        relevance = with_known_items(fitted, part, alpha / (alpha + beta))
         here = displays[:, first : first + len(part)]
         used, index = np.unique(here.indices, return_inverse=True)
         rows = sparse.csc_array((here.data, index, here.indptr), (len(used), len(part)))
@@ -173,7 +173,7 @@ def _read_by_draws(fitted: FittedModel, counts: ClickCounts, shown: GroupedDispl
     draws = parameter_draws(fitted, FEWEST_DRAWS)
     lists = lists_of(fitted, counts)
     alpha, beta = relevance_of_pairs(fitted, [draw.layers for draw in draws], counts)
-    relevance = _with_known(fitted, counts, alpha / (alpha + beta))
+    relevance = with_known_items(fitted, counts, alpha / (alpha + beta))
     satisfied = satisfaction_before(fitted, counts)
     total = []
     for i, draw in enumerate(draws):
@@ -184,7 +184,7 @@ def _read_by_draws(fitted: FittedModel, counts: ClickCounts, shown: GroupedDispl
     return np.stack(total)
 
 
-def _with_known(fitted: FittedModel, counts: ClickCounts, relevance: np.ndarray) -> np.ndarray:
+def with_known_items(fitted: FittedModel, counts: ClickCounts, relevance: np.ndarray) -> np.ndarray:
     """(networks, pairs) relevance, replaced by that of `fitted.items` where it has the pair."""
     items = fitted.items
     if items is None:

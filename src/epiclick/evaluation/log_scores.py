@@ -123,7 +123,7 @@ def evaluate(
             rates the model keeps are scored.
     """
     scored = scored_displays(fitted, counts)
-    joint = _joint(fitted, counts, scored)
+    joint = joint_scores(fitted, counts, scored)
     pair = joint.pair / len(counts)
     weights = pages if scored.pages is None else scored.pages
     overall = score_clicks(scored.counts, scored.probability, weights, pair_log_likelihood=pair)
@@ -186,11 +186,11 @@ def scored_displays(fitted: FittedModel, counts: ClickCounts) -> ScoredDisplays:
 
 def _part_scores(fitted: FittedModel, counts: ClickCounts) -> ClickScores:
     scored = scored_displays(fitted, counts)
-    pair = _joint(fitted, counts, scored).pair / len(counts)
+    pair = joint_scores(fitted, counts, scored).pair / len(counts)
     return score_clicks(scored.counts, scored.probability, pair_log_likelihood=pair)
 
 
-def _joint(fitted: FittedModel, counts: ClickCounts, scored: ScoredDisplays) -> JointScores:
+def joint_scores(fitted: FittedModel, counts: ClickCounts, scored: ScoredDisplays) -> JointScores:
     """Joint log-likelihoods; for a model without uncertainty displays are independent.
 
     So they are, at expected items, where items of a page depend on each other.

@@ -1,6 +1,8 @@
-"""A progress bar for training, on a terminal only."""
+"""Progress of training and of other work, on a terminal only."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol, Self
 
 from rich.console import Console
@@ -11,6 +13,16 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.progress import Progress as Bar
+
+
+@contextmanager
+def working(message: str, *, shown: bool = True) -> Iterator[None]:
+    """Show that work is going on."""
+    if not (shown and sys.stderr.isatty()):
+        yield
+        return
+    with Console(stderr=True).status(message):
+        yield
 
 
 class Progress(Protocol):

@@ -1,0 +1,1 @@
+"""Which click model fits a log: several are fitted, and scored on the same held-out pages."""
