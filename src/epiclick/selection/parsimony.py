@@ -27,7 +27,7 @@ class ModelScores:
 
     Attributes:
         click_model: its name.
-        parameters: free parameters of the click model.
+        parameters: free parameters of the click model, besides the relevance of items.
         log_likelihood: per display, given the clicks above it; None if some pages have
             probability 0, so that the model cannot be scored.
         difference: from the best model, per display; 0 for the best itself.

@@ -10,6 +10,7 @@ import numpy as np
 
 from epiclick.api import EPISTEMIC, BaseModel
 from epiclick.arguments import check_choice, check_level, check_whole, is_number, shown
+from epiclick.click_models.click_model import SATISFACTION
 from epiclick.click_models.registry import REGISTRY, click_model
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import FeatureTable, read_features
@@ -113,9 +114,10 @@ class Candidate(NamedTuple):
 
     @property
     def parameters(self) -> int:
-        """Free parameters of the click model."""
+        """Free parameters of the click model besides relevance; satisfaction has one per item."""
         fitted = self.model.fitted_
-        return len(fitted.clicks.free(len(fitted.contexts), fitted.anchor))
+        free = len(fitted.clicks.free(len(fitted.contexts), fitted.anchor))
+        return free + (fitted.training.pairs if SATISFACTION in fitted.clicks.channels else 0)
 
     @property
     def last_position(self) -> str:
