@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any
 from epiclick.click_models.registry import REGISTRY
 
 if TYPE_CHECKING:
+    from epiclick.api import EpistemicCascade as EpistemicCascade
+    from epiclick.api import EpistemicDCM as EpistemicDCM
     from epiclick.api import EpistemicPBM as EpistemicPBM
+    from epiclick.api import EpistemicSDBN as EpistemicSDBN
     from epiclick.api import EpistemicUBM as EpistemicUBM
     from epiclick.api import PointwisePBM as PointwisePBM
     from epiclick.api import load as load

@@ -235,7 +235,7 @@ class BaseModel(Parametrised, ABC):
             table = read_features(features)
             yield from relevance_frames(self._fitted, table, self.level, above=above)
         elif items is not None:
-            yield item_frame(items, above=above)
+            yield item_frame(items, above=above, level=self.level)
         else:
             message = "the model was trained with features; give those of the items"
             raise InputError(message, code="features-needed")
@@ -480,6 +480,39 @@ class EpistemicUBM(EpistemicModel):
     """
 
     click_model = "ubm"
+
+
+class EpistemicCascade(EpistemicModel):
+    """Cascade model: users read from the top and leave at their first click.
+
+    Counts must include whether there is a click above: `read_log(..., click_model="cascade")`.
+    Parameters are those of `EpistemicPBM`. A page with two clicks has probability 0.
+    """
+
+    click_model = "cascade"
+
+
+class EpistemicDCM(EpistemicModel):
+    """Dependent click model: users read from the top, and go on after a click or stop.
+
+    How likely they go on depends on the position of the click: `click_table`. `position_bias` is
+    the share of users who read as far as a position, on the pages of the log. Counts must include
+    the pages: `read_log(..., click_model="dcm")`. Parameters are those of `EpistemicPBM`; it is
+    fitted with `estimator="marginal"`, `members=1` and `theta_posterior="laplace"`.
+    """
+
+    click_model = "dcm"
+
+
+class EpistemicSDBN(EpistemicModel):
+    """Simplified dynamic Bayesian network: users read from the top until a click satisfies them.
+
+    How likely a click satisfies depends on the item: `relevance` and `posterior` have the columns
+    `satisfaction`, `satisfaction_low` and `satisfaction_high`. Otherwise it is like `EpistemicDCM`.
+    Counts must include the pages: `read_log(..., click_model="sdbn")`.
+    """
+
+    click_model = "sdbn"
 
 
 def _class_of(name: str, public: str) -> type[EpistemicModel]:

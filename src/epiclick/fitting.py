@@ -211,6 +211,7 @@ def _fit_reading(
     began = time.monotonic()
     clicks, seed = CLICK_MODELS[plan.click_model], plan.training.seed
     if scaler is None:
+        train, held_out = counts, None  # all pages decide together who went on
         satisfaction = start.layers if SATISFACTION in clicks.channels else ()
         start = start._replace(satisfaction=satisfaction)
         history: list[Epoch] = []
@@ -234,12 +235,13 @@ def _fit_reading(
     found = check_fit(fitted, counts, plan.level, whole=counts)
     lost = fit.found.missing_share
     found.records["reading"] = reading_record(fitted, counts, draws, items, lost)
-    _, chance = display_chances(fitted, counts)
+    scored = counts if held_out is None else held_out
+    _, chance = display_chances(fitted, scored)
     summary = replace(
         fitted.training,
         epochs=fit.steps if scaler is None else len(history),
         best_epoch=fit.steps if scaler is None else best.epoch,
-        log_likelihood=mean_log_likelihood(counts, chance),
+        log_likelihood=mean_log_likelihood(scored, chance),
         checks=found.records,
         warnings=found.warnings,
     )

@@ -306,20 +306,41 @@ def relevance_frames(
             "items of its log, or give clicks",
             code="trained-without-features",
         )
-    networks, start = networks_of(draws or parameter_draws(fitted)), 0
-    for first, second in relevance_of_rows(fitted, networks, features, np.arange(len(features))):
+    draws = draws or parameter_draws(fitted)
+    networks, start, rows = networks_of(draws), 0, np.arange(len(features))
+    satisfied = None
+    if fitted.parameters.satisfaction:
+        layers = [draw.satisfaction for draw in draws]
+        satisfied = relevance_of_rows(fitted, layers, features, rows)
+    for first, second in relevance_of_rows(fitted, networks, features, rows):
         keys = features.keys.slice(start, first.shape[1])
         start += len(keys)
         columns = fitted.relevance_head.columns(first, second, level, above)
+        if satisfied is not None:
+            own = fitted.relevance_head.columns(*next(satisfied), level)
+            columns |= satisfaction_columns(own["mean"], own["low"], own["high"])
         yield frame_of(keys["query_id"], keys["doc_id"], columns)
 
 
-def item_frame(items: Items, *, above: float | None = None) -> pd.DataFrame:
-    """The same columns for the items of the training log, given their clicks there."""
+def satisfaction_columns(
+    mean: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Columns of the probability that a click satisfies, for click models with that channel."""
+    return {"satisfaction": mean, "satisfaction_low": low, "satisfaction_high": high}
+
+
+def item_frame(items: Items, *, above: float | None = None, level: float = 0.9) -> pd.DataFrame:
+    """The same columns for the items of the training log, given their clicks there.
+
+    Satisfaction has the interval of `level` of the Beta with its mean and variance.
+    """
     check_above(above)
     betas = Beta(items.alpha, items.beta)
     share = None if above is None else scipy.special.betaincc(items.alpha, items.beta, above)
     columns = beta_columns(betas, betas.mean, items.low, items.high, share)
+    if items.satisfied is not None:
+        satisfied = Beta(*items.satisfied.T)
+        columns |= satisfaction_columns(satisfied.mean, *satisfied.interval(level))
     return frame_of(items.query_id, items.doc_id, columns)
 
 

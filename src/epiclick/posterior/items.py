@@ -19,7 +19,13 @@ from epiclick.fitted.prediction import (
     relevance_of_pairs,
 )
 from epiclick.fitted.state import FittedModel, Items
-from epiclick.fitted.tables import check_above, frame_of, item_frame, relevance_frames
+from epiclick.fitted.tables import (
+    check_above,
+    frame_of,
+    item_frame,
+    relevance_frames,
+    satisfaction_columns,
+)
 from epiclick.relevance.average import beta_columns
 
 if TYPE_CHECKING:
@@ -44,7 +50,7 @@ def posteriors(
     if fitted.clicks.has_latent_state:
         from epiclick.posterior.reading_items import reading_items
 
-        yield counts, reading_items(fitted, counts, level, above=above, draws=draws)
+        yield counts, reading_items(fitted, counts, level, above=above, draws=draws).attraction
         return
     from epiclick.posterior.item_posterior import item_posterior
 
@@ -72,6 +78,15 @@ def posterior_frames(
             "fit an EpistemicPBM",
             code="pointwise-model",
         )
+    if fitted.parameters.satisfaction:
+        from epiclick.posterior.reading_items import reading_items
+
+        known, satisfied = reading_items(fitted, counts, level, above=above, draws=draws)
+        columns = beta_columns(known.betas, known.mean, known.low, known.high, known.above)
+        assert satisfied is not None
+        columns |= satisfaction_columns(satisfied.mean, satisfied.low, satisfied.high)
+        yield frame_of(counts.query_id, counts.doc_id, columns)
+        return
     for part, known in posteriors(fitted, counts, level, above=above, draws=draws):
         columns = beta_columns(known.betas, known.mean, known.low, known.high, known.above)
         yield frame_of(part.query_id, part.doc_id, columns)

@@ -62,6 +62,13 @@ def reading_item_draws(
     return ItemDraws(Beta(*found[0]), None if satisfied is None else Beta(*found[1]))
 
 
+class ReadingItems(NamedTuple):
+    """Posterior of each pair given all pages: of its relevance, and of satisfaction if any."""
+
+    attraction: ItemPosterior
+    satisfaction: ItemPosterior | None
+
+
 def reading_items(
     fitted: FittedModel,
     counts: ClickCounts,
@@ -69,10 +76,14 @@ def reading_items(
     *,
     above: float | None = None,
     draws: Sequence[Parameters] | None = None,
-) -> ItemPosterior:
-    """Relevance of each pair of the counts given all their pages."""
+) -> ReadingItems:
+    """Relevance and satisfaction of each pair of the counts given all their pages."""
     drawn = reading_item_draws(fitted, counts, draws or parameter_draws(fitted, DRAWS))
-    return _averaged(drawn.attraction, level, above)
+    satisfied = drawn.satisfaction
+    return ReadingItems(
+        _averaged(drawn.attraction, level, above),
+        None if satisfied is None else _averaged(satisfied, level, None),
+    )
 
 
 def kept_items(counts: ClickCounts, drawn: ItemDraws, level: float) -> Items:
