@@ -96,3 +96,35 @@ def test_a_log_without_pages_is_refused_in_one_message(folder: Path, tmp_path: P
     log.to_csv(tmp_path / "log.csv", index=False)
     done = epiclick("fit", tmp_path / "log.csv", "--click-model", "ubm", "--out", tmp_path / "m")
     done.assert_refused("--column page_id=NAME", "missing-column")
+
+
+def test_users_who_stop_when_satisfied_through_the_verbs(tmp_path: Path) -> None:
+    world, model = tmp_path / "world", tmp_path / "model"
+    made = epiclick("simulate", "--out", world, *WORLD, "--users", "sdbn", "-q")
+    assert made.code == 0, made.err
+    log, features = world / "clicks.parquet", world / "features.parquet"
+    fitted = epiclick("fit", log, "--click-model", "sdbn", "--out", model, "--json").record
+    assert fitted["click_model"] == "sdbn"
+    bias = [row["mean"] for row in fitted["position_bias"]]
+    assert bias[0] == 1
+    assert bias == sorted(bias, reverse=True)
+    scores = epiclick("evaluate", model, log, "--truth", world, "--json").record
+    assert scores["log_likelihood"]["page"] == pytest.approx(scores["log_likelihood"]["display"])
+    out = tmp_path / "items.parquet"
+    assert epiclick("relevance", model, "--clicks", log, "--out", out, "-q").code == 0
+    items = pd.read_parquet(out)
+    assert items["satisfaction"].between(0, 1).all()
+    assert (items["satisfaction_low"] <= items["satisfaction_high"]).all()
+    rankings = [f"--ranking=f{i}={features}:f{i}" for i in (0, 1)]
+    compared = epiclick("compare", model, *rankings, "--clicks", log, "--depth", 3, "--json").record
+    assert all(row["low"] < row["value"] < row["high"] for row in compared["rankers"])
+    page = tmp_path / "report.html"
+    made = epiclick("report", model, log, "--out", page, "--truth", world, "-q")
+    assert made.code == 0, made.err
+    without = pd.read_parquet(log).drop(columns="page_id")
+    without.to_parquet(tmp_path / "without.parquet")
+    refused = epiclick(
+        "fit", tmp_path / "without.parquet", "--click-model", "sdbn", "--out", tmp_path / "other"
+    )
+    assert refused.code == 2
+    assert refused.error_code == "missing-column"

@@ -25,13 +25,13 @@ LAYER = np.array([-0.6, 2.0])
 STAY = np.array([0.75, 0.45, 0.5])
 
 
-def small_log(by_item: bool, seed: int) -> tuple[PageLists, np.ndarray]:
+def small_log(by_item: bool, seed: int, pages: int = PAGES) -> tuple[PageLists, np.ndarray]:
     """Pages of many small queries, and the query of each pair."""
     rng = np.random.default_rng(seed)
     pair, clicked = [], []
     for q in range(QUERIES):
         zeta, satisfied = rng.beta(1.3, 2.4, ITEMS), rng.beta(2.0, 1.5, ITEMS)
-        for _ in range(PAGES):
+        for _ in range(pages):
             items, clicks = rng.permutation(ITEMS)[:DEPTH], np.zeros(DEPTH, bool)
             for k, item in enumerate(items):
                 clicks[k] = rng.random() < zeta[item]
