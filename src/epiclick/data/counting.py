@@ -96,7 +96,8 @@ def count_expression(
     if "position" in columns.contexts:
         position = _whole(grouped.position)
         grouped = grouped.mutate(position=position + 1 if options.position_base == 0 else position)
-    return grouped.order_by(keys)
+    # the keys alone determine the order; DuckDB sorts text faster if no column is merely carried
+    return grouped.order_by([*keys, *(name for name in grouped.columns if name not in keys)])
 
 
 def row_rules(log: "ir.Table", columns: LogColumns, options: LogOptions) -> list[RowRule]:
@@ -122,7 +123,7 @@ def row_rules(log: "ir.Table", columns: LogColumns, options: LogOptions) -> list
         rules.append(
             RowRule(
                 "click must be 0 or 1",
-                lambda t: t.click.notnull() & ~number(t.click).isin([0, 1]).fill_null(False),
+                lambda t: _not_binary(t.click),
                 "click",
                 "If rows are already counted, name the columns displays and clicks.",
                 code="click-not-binary",
@@ -188,6 +189,17 @@ def _whole(value: "ir.Value") -> "ir.IntegerValue":
     """A column as integers; only for rows that follow the rules."""
     as_number = number(value)
     return as_number if as_number.type().is_integer() else as_number.try_cast("int64")
+
+
+def _not_binary(value: "ir.Value") -> "ir.BooleanValue":
+    """Whether a value is present, but not 0 or 1.
+
+    This runs over every row, so integers are compared by their range, which is the fastest way.
+    """
+    as_number = number(value)
+    if as_number.type().is_integer():
+        return ~as_number.between(0, 1)
+    return value.notnull() & ~as_number.isin([0, 1]).fill_null(False)
 
 
 def _is_whole(value: "ir.NumericValue") -> "ir.BooleanValue":
