@@ -171,3 +171,18 @@ def test_clicks_of_pages_add_up_and_come_back_from_a_record() -> None:
     assert both.without_click == 4 / 14
     assert PageClicks.from_dict(both.to_dict()).to_dict() == both.to_dict()
     assert PageClicks.sum([one, None]) is None
+
+
+@pytest.mark.parametrize("kind", ["UUID", "DATE", "DOUBLE", "DECIMAL(9, 2)", "UBIGINT"])
+def test_pages_with_ids_of_any_type_are_counted(kind: str) -> None:
+    value = {
+        "UUID": "printf('%08d-0000-0000-0000-000000000000', page_id)",
+        "DATE": "DATE '2026-01-01' + page_id::INTEGER",
+    }.get(kind, "page_id")
+    bound(ordered_log(50, 5))
+    rows = f"SELECT * REPLACE (({value})::{kind} AS page_id) FROM log"
+    found = count_pages(CONNECTION.sql(rows), ["position"])
+    assert found is not None
+    assert found[0] == found[1].pages == 50
+    repeated = f"{rows} UNION ALL SELECT * FROM ({rows}) WHERE doc_id = 8"
+    assert count_pages(CONNECTION.sql(repeated), ["position"]) is None

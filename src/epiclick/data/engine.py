@@ -95,11 +95,13 @@ def _settings() -> dict[str, Any]:
 
 
 def _restrict(connection: "duckdb.DuckDBPyConnection", files: Sequence[Path]) -> None:
-    """Allow these files only, and lock the settings."""
+    """Allow these files only, set what holds for one session, and lock the settings."""
     allowed = ", ".join(map(quote_text, {name for file in files for name in names_of(file)}))
     connection.execute(
         # in notebooks and `python -c` DuckDB draws a progress bar on standard output
         "SET enable_progress_bar = false; "
+        # with the default of 1 MB all threads but one wait while Python takes rows from a stream
+        "SET streaming_buffer_size = '50MB'; "
         f"SET allowed_paths = [{allowed}]; SET enable_external_access = false; "
         "SET lock_configuration = true"
     )
