@@ -1,6 +1,7 @@
 """Counting against the bare DuckDB GROUP BY on the same file, in one run; prints JSON.
 
-Each kind of log is counted three times by both methods in turn; the ratio is that of the medians.
+Each kind of log is counted five times by both methods in turn; a ratio is the median of the rounds.
+Processor seconds are of all threads, and depend less than wall-clock seconds on what else runs.
 Peak memory is that of a process that only counts.
 """
 
@@ -12,11 +13,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
 
-ROUNDS = 3
+ROUNDS = 5
 POSITIONS = 5
 DOCS = 10
 REPEATS = 10
@@ -43,31 +46,52 @@ def write_log(path: Path, rows: int, *, pages: bool, text: bool) -> None:
     )
 
 
-def bare(path: Path) -> float:
-    """Seconds of the obvious query, on its own connection, as in read_log."""
-    start = time.perf_counter()
+@dataclass(frozen=True)
+class Seconds:
+    """Time that a call takes."""
+
+    wall: float
+    processor: float
+
+    @classmethod
+    def of(cls, call: Callable[[], object]) -> "Seconds":
+        """The time of one call."""
+        wall, processor = time.perf_counter(), time.process_time()
+        call()
+        return cls(time.perf_counter() - wall, time.process_time() - processor)
+
+
+def bare(path: Path) -> None:
+    """The obvious query, on its own connection, as in read_log."""
     duckdb.connect().execute(
         "SELECT query_id, doc_id, position, count(*) AS displays, sum(click) AS clicks "
         f"FROM read_parquet('{path}') GROUP BY ALL"
     ).fetch_arrow_table()
-    return time.perf_counter() - start
 
 
-def counted(path: Path) -> float:
-    """Seconds of read_log, with all checks."""
+def counted(path: Path) -> None:
+    """read_log, with all checks."""
     from epiclick import read_log
 
-    start = time.perf_counter()
     read_log(path)
-    return time.perf_counter() - start
 
 
 def compare(path: Path) -> dict[str, object]:
     bare(path)  # warm the file cache
     counted(path)
-    pairs = [(bare(path), counted(path)) for _ in range(ROUNDS)]
-    base, ours = (statistics.median(column) for column in zip(*pairs, strict=True))
-    return {"bare_seconds": base, "epiclick_seconds": ours, "ratio": ours / base}
+    rounds = [
+        (Seconds.of(lambda: bare(path)), Seconds.of(lambda: counted(path))) for _ in range(ROUNDS)
+    ]
+    return {
+        kind: {
+            "bare_seconds": statistics.median(getattr(base, kind) for base, _ in rounds),
+            "epiclick_seconds": statistics.median(getattr(ours, kind) for _, ours in rounds),
+            "ratio": statistics.median(
+                getattr(ours, kind) / getattr(base, kind) for base, ours in rounds
+            ),
+        }
+        for kind in ("processor", "wall")
+    }
 
 
 def peak_memory() -> int:
