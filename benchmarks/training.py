@@ -32,14 +32,14 @@ from epiclick.processes import one_blas_thread
 from estimators import Run, in_turn, timed, training_of
 
 WORLD = {"queries": 30_000, "docs": 30, "features": 136, "pages": 100_000, "positions": 5}
-SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000)
+SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
 LARGE = 20_000_000
 LARGE_FEATURES = 100
 DISK = 20e9
 CHUNK = 500_000
 THETA = 1 / np.arange(1, 6)
 DOCS = 10
-ROUNDS = 15
+ROUNDS = 5
 
 
 def relevance_of(rows: np.ndarray) -> np.ndarray:
