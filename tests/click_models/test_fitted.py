@@ -61,7 +61,12 @@ def z_scores(found: Case) -> np.ndarray:
     """(free parameters,) distance from the truth, in standard deviations of the posterior."""
     fitted = found.model.fitted_
     truth = examination_at(found.world.examination, fitted.contexts)
+    if fitted.clicks.has_latent_state:
+        assert np.isnan(truth).all()  # there is no such thing
+        truth = fitted.clicks.world_going_on(found.world.position_bias)
     free = fitted.clicks.free(len(fitted.contexts), fitted.anchor)
+    if not len(free):
+        return np.zeros(0)
     sd = np.sqrt(np.diag(fitted.posterior.robust)[: len(free)])
     return (fitted.posterior.mean[: len(free)] - special.logit(truth[free])) / sd
 

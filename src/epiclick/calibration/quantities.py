@@ -139,7 +139,9 @@ class Questions:
         theta = examination_at(self.case.world.examination, fitted.contexts)
         tables = [self.model.click_table(self.intervals, level=level) for level in LEVELS]
         if fitted.clicks.has_latent_state:  # going on after a click has an absolute scale
-            truth, drawn, column = theta, self._going_on.T, ""
+            going_on = fitted.clicks.world_going_on(self.case.world.position_bias)
+            assert going_on is not None
+            truth, drawn, column = going_on, self._going_on.T, ""
         else:
             truth, drawn = theta / theta[first], (self._bias / self._bias[:, [first]]).T
             column = "relative_"

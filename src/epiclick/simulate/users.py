@@ -144,17 +144,16 @@ USERS: dict[str, UserModel] = {
 
 
 def examination_table(users: str, position_bias: np.ndarray) -> pa.Table:
-    """Contexts of the users' click model, and `theta` in each: its parameter.
+    """Contexts of the users' click model, and `theta` in each.
 
-    That is examination, or the probability of going on after a click where it depends on the
-    position. Users who follow no click model have position bias alone.
+    Users who follow no click model have position bias alone; of users who may stop reading, NaN.
     """
     model = USERS[users].click_model or CLICK_MODELS["pbm"]
     contexts, emission = model.world(position_bias)
-    going_on = model.world_going_on(position_bias)
-    return contexts.append_column(
-        THETA, pa.array(emission.attractive if going_on is None else going_on)
-    )
+    theta = emission.attractive
+    if model.has_latent_state:  # it depends on the items above
+        theta = np.full(len(contexts), np.nan)
+    return contexts.append_column(THETA, pa.array(theta))
 
 
 def examination_at(examination: pa.Table, contexts: pa.Table) -> np.ndarray:
