@@ -31,6 +31,9 @@ from epiclick.likelihood.pairs import (
 JOINED = 10_000
 """Terms of the closed form (pairs times displays squared) that are added to save a bucket."""
 
+KEPT_BYTES = 128 * 2**20
+"""Counts of all pairs up to this size are laid out once; others again for each batch."""
+
 
 @dataclass(frozen=True)
 class Shapes:
@@ -177,32 +180,47 @@ class Batches:
     def assemble(self, pairs: np.ndarray) -> PairBatch:
         """Counts of the pairs of one batch, in the order and shapes of `epoch`."""
         present = pairs >= 0
-        slots = self.slots
-        if slots is None:
-            clicks, unclicked = self.dense(pairs)
-            index = np.broadcast_to(np.arange(clicks.shape[1]), clicks.shape)
-            laid_out = Slots(index, clicks, unclicked)
-        else:
-            laid_out = slots_of(self.counts, pairs, max(slots))
-        order = _order(laid_out, len(self.counts.contexts), self.affine)
+        slots, kept = self.slots, self._kept
+        # rows of all pairs, whose last is padding, or of these pairs
+        (laid_out, order), rows = (
+            (self._laid_out(pairs), np.arange(len(pairs))) if kept is None else (kept, pairs)
+        )
         own = 1.0 if self.weight is None else self.weight[..., np.where(present, pairs, 0)]
         weight = np.where(present, own, 0.0)
         buckets, start = [], 0
         for joined, capacity in _joined(self.capacity):
-            part = slice(start, start + capacity)
+            part = rows[start : start + capacity]
             start += capacity
             last = joined[-1]
             size = None if slots is None else max(slots[bucket] for bucket in joined)
-            index, clicks, unclicked = (each[part, :size] for each in laid_out)
+            clicks, unclicked = (each.take(part, axis=0)[:, :size] for each in laid_out[1:])
             buckets.append(
                 Bucket(
                     clicks,
                     unclicked,
                     order[part, : WIDTHS[last]] if last < len(WIDTHS) else None,
-                    None if slots is None else index,
+                    None if slots is None else laid_out.context[part, :size],
                 )
             )
         return PairBatch(tuple(buckets), weight)
+
+    @cached_property
+    def _kept(self) -> tuple[Slots, np.ndarray] | None:
+        """`_laid_out` of all pairs, and of one of padding, if they are few: epochs share it."""
+        size = len(self.counts.contexts) if self.slots is None else max(self.slots)
+        if (len(self.counts) + 1) * (16 * size + 4 * SWITCH_OVER) > KEPT_BYTES:
+            return None
+        return self._laid_out(np.r_[np.arange(len(self.counts)), -1])
+
+    def _laid_out(self, pairs: np.ndarray) -> tuple[Slots, np.ndarray]:
+        """Counts of some pairs, by slots or by context, and `order` of their displays."""
+        if self.slots is None:
+            clicks, unclicked = self.dense(pairs)
+            index = np.broadcast_to(np.arange(clicks.shape[1]), clicks.shape)
+            laid_out = Slots(index, clicks, unclicked)
+        else:
+            laid_out = slots_of(self.counts, pairs, max(self.slots))
+        return laid_out, _order(laid_out, len(self.counts.contexts), self.affine)
 
     def dense(self, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Clicks and unclicked displays of the pairs of a batch, (pairs, contexts) each."""

@@ -43,10 +43,15 @@ class Inputs:
         inputs[pairs < 0] = 0
         return inputs
 
+    @property
+    def are_cached(self) -> bool:
+        """Whether all of them are small enough to cache."""
+        return len(self.counts) * len(self.scaler.mean) * 4 <= CACHED_BYTES
+
     @cached_property
     def _cached(self) -> np.ndarray | None:
-        """All inputs, (pairs, features), if they are small enough to cache."""
-        if len(self.counts) * len(self.scaler.mean) * 4 > CACHED_BYTES:
+        """All inputs, (pairs, features), if they are cached."""
+        if not self.are_cached:
             return None
         return self.scaler.transform(self._read(np.arange(len(self.counts))))
 
@@ -137,7 +142,11 @@ class PairSet:
     def epoch(
         self, rng: np.random.Generator | None = None
     ) -> Iterator[tuple[np.ndarray, PairBatch]]:
-        """Inputs and counts of each batch; the next batch is prepared in the background."""
+        """Inputs and counts of each batch.
+
+        While a batch is in use, the next is read in the background, if it has to be read: a second
+        thread would cost more than it takes to copy a batch in memory.
+        """
 
         def load(pairs: np.ndarray) -> tuple[np.ndarray, PairBatch]:
             batch = self.batches.assemble(pairs)
@@ -146,6 +155,9 @@ class PairSet:
             clicks, unclicked = self.batches.dense(pairs)
             return exposure(self.batches.counts.over_given(clicks + unclicked)), batch
 
+        if self.inputs is None or self.inputs.are_cached:
+            yield from map(load, self.batches.epoch(rng))
+            return
         with ThreadPoolExecutor(1) as background:
             waiting = None
             for pairs in self.batches.epoch(rng):

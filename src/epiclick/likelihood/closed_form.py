@@ -180,22 +180,23 @@ def _expanded(us: np.ndarray, vs: np.ndarray | None, a: np.ndarray, b: np.ndarra
     # the derivative of log c_n in a is sum_(i < n) 1 / (a + i) - sum_i 1 / (a + b + i); those of
     # all n share the inverses, each with the weight of the n beyond it
     by_a, by_b, both = np.zeros(pairs), np.zeros(pairs), np.zeros(pairs)
-    beyond, up_to = np.zeros(pairs), np.zeros(pairs)
+    beyond, up_to, sum_of_both = np.zeros(pairs), np.zeros(pairs), a + b
     for i in range(width - 1, -1, -1):
         beyond += weights[i + 1]
         up_to += weights[width - 1 - i]
         by_a += beyond / (a + i)
         by_b += up_to / (b + i)
-        both += 1 / (a + b + i)
+        both += 1 / (sum_of_both + i)
     by_a -= both
     by_b -= both
 
     by_u = np.empty_like(us)
     by_v = None if vs is None else np.empty_like(us)
+    room = np.empty_like(g)
     for j in range(width - 1, -1, -1):
         earlier = before[j, : j + 1]
         np.einsum("np,np->p", g[1 : j + 2], earlier, out=by_u[j])
-        moved = us[j] * g[1 : j + 2]
+        moved = np.multiply(us[j], g[1 : j + 2], out=room[: j + 1])
         if vs is not None and by_v is not None:
             np.einsum("np,np->p", g[: j + 1], earlier, out=by_v[j])
             g[: j + 1] *= vs[j]
@@ -204,28 +205,34 @@ def _expanded(us: np.ndarray, vs: np.ndarray | None, a: np.ndarray, b: np.ndarra
 
 
 def _coefficients(us: np.ndarray, vs: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """e_n after all displays, (width + 1, pairs), and before each, (width, width + 1, pairs)."""
+    """e_n after all displays, (width + 1, pairs), and before each, (width, width + 1, pairs).
+
+    Before the display j only n up to j are set.
+    """
     width, pairs = us.shape
-    before = np.zeros((width + 1, width + 1, pairs))
+    before = np.empty((width + 1, width + 1, pairs))
     before[0, 0] = 1
     for j in range(width):
         e, grown = before[j, : j + 1], before[j + 1]
+        np.multiply(us[j], e, out=grown[1 : j + 2])
         if vs is None:
-            grown[: j + 1] = e
+            grown[0] = 1
+            grown[1 : j + 1] += e[1:]
         else:
-            np.multiply(e, vs[j], out=grown[: j + 1])
-        grown[1 : j + 2] += us[j] * e
+            np.multiply(vs[j], e[0], out=grown[0])
+            grown[1 : j + 1] += vs[j] * e[1:]
     return before[width], before[:width]
 
 
 def _terms(a: np.ndarray, b: np.ndarray, width: int) -> np.ndarray:
     """c_n = (a)_n (b)_(width - n) / (a + b)_width, n = 0 ... width: (width + 1, pairs)."""
-    up, down = np.ones((width + 1, len(a))), np.ones((width + 1, len(a)))
-    whole = np.ones(len(a))
+    up, down = np.empty((width + 1, len(a))), np.empty((width + 1, len(a)))
+    up[0], down[0] = 1, 1
+    whole, total = np.ones(len(a)), a + b
     for n in range(width):
         np.multiply(up[n], a + n, out=up[n + 1])
         np.multiply(down[n], b + n, out=down[n + 1])
-        whole *= a + b + n
+        whole *= total + n
     up *= down[::-1]
     up /= whole
     return up

@@ -30,7 +30,7 @@ from epiclick.posterior.curvature import pair_curvature
 from epiclick.posterior.joint_prior import Prior
 from epiclick.processes import available_cores
 from epiclick.relevance.heads import betas_of, betas_slope
-from epiclick.relevance.network import Layers, given_to_last
+from epiclick.relevance.network import Layers, activations
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
@@ -38,8 +38,8 @@ Result = TypeVar("Result")
 NODES_OF_SLOPE = 32
 """Of the quadrature in steps towards the mode, accurate to 1e-7 per pair."""
 
-NODES_OF_CURVATURE, ROUGH_NODES = 48, 20
-"""Of the quadrature in second derivatives, accurate to 1e-9 per pair, or to 1e-4."""
+NODES_OF_CURVATURE, ROUGH_NODES = 40, 20
+"""Of the quadrature in second derivatives, accurate to 1e-8 per pair, or to 1e-4."""
 
 MOST_CLUSTERS = 20_000
 """Groups of queries with separate scores; more queries share groups, which is as valid."""
@@ -66,7 +66,7 @@ class Part(NamedTuple):
 
     Attributes:
         pairs: (pairs,) their numbers, -1 for padding.
-        given: (pairs, units + 1) inputs of the last layer, and 1.
+        given: (pairs, units + 1) inputs of the last layer, and 1, in the precision of the body.
         batch: their clicks, with the weight of each.
     """
 
@@ -162,7 +162,9 @@ class Density:
             weight = part.batch.weight
             by_shape = (weight * found.by_alpha, weight * found.by_beta)
             by_raw = np.stack(betas_slope(raw[:, 0], raw[:, 1], *by_shape, smooth=True), axis=1)
-            by_layer = sum(part.given[rows].T @ by_raw[rows] for rows in _blocks(len(by_raw)))
+            by_layer = np.zeros((part.given.shape[1], 2))
+            for rows, given in _in_float64(part.given):
+                by_layer += given.T @ by_raw[rows]
             by_clicks = jacobian.T @ found.by_logit
             return weight @ found.value, np.concatenate([by_clicks, by_layer.ravel()])
 
@@ -183,13 +185,18 @@ class Density:
             return part, self._part_curvature(vector, part, jacobian, NODES_OF_CURVATURE)
 
         for part, found in on_all_cores(of, self.parts()):
-            value, hessian = value + found.value, hessian + found.hessian
+            value += found.value
+            hessian += found.hessian
             slope += part.batch.weight @ found.by_logit
-            own = clusters[part.pairs].T  # (clusters, pairs); weights are the numbers in clusters
-            scores[:, :free] += own @ (found.by_logit @ jacobian)
+            own = clusters[part.pairs]  # (pairs, clusters); weights are the numbers in clusters
+            # pairs are in the order of queries, so that a part is in few of the clusters
+            there, column = np.unique(own.indices, return_inverse=True)
+            own = csr_array((own.data, column, own.indptr), (len(part.pairs), len(there))).T
+            by_layer = np.empty((len(part.given), scores.shape[1] - free))
             for output in range(2):
-                by_layer = part.given * found.by_raw[:, output, None]
-                scores[:, free + output :: 2] += own @ by_layer
+                np.multiply(part.given, found.by_raw[:, output, None], out=by_layer[:, output::2])
+            scores[there, :free] += own @ (found.by_logit @ jacobian)
+            scores[there, free:] += own @ by_layer
         hessian[:free, :free] += self.emitter.bend(vector[:free], slope)
         gradient = scores.sum(axis=0) + self.prior.gradient(vector)
         return Curvature(float(value), gradient, hessian, scores)
@@ -209,8 +216,8 @@ class Density:
         weight = 0.0
 
         def of(part: Part) -> tuple[_PartCurvature, PairBatch]:
-            single = part._replace(given=part.given.astype(np.float32))
-            return self._part_curvature(vector, single, jacobian, ROUGH_NODES), part.batch
+            found = self._part_curvature(vector, part, jacobian, ROUGH_NODES, np.float32)
+            return found, part.batch
 
         for more, batch in on_all_cores(of, islice(self.parts(), 0, None, every)):
             found += more.hessian
@@ -221,11 +228,16 @@ class Density:
         return self.prior.hessian(vector) + found * (whole / weight)
 
     def _part_curvature(
-        self, vector: np.ndarray, part: Part, jacobian: np.ndarray, nodes: int
+        self,
+        vector: np.ndarray,
+        part: Part,
+        jacobian: np.ndarray,
+        nodes: int,
+        precision: type[np.floating] = np.float64,
     ) -> "_PartCurvature":
         """Of the likelihood of some pairs, without the bend of the logits.
 
-        Products of units are in the precision of `part.given`.
+        Products of units are in the given precision.
         """
         emission, raw = self._at(vector, part)
         batch, given = part.batch, part.given
@@ -241,12 +253,11 @@ class Density:
             by_logit[own], by_raw[own] = found.by_logit, found.by_raw
             clicks += found.logit_logit
             units = given[own]
-            by_both = (weight[:, None, None] * found.raw_raw).astype(given.dtype)
-            by_logits = (weight[:, None, None] * found.logit_raw).astype(given.dtype)
+            for o, q in ((0, 0), (0, 1), (1, 1)):
+                blocks[o, q] += _gram(units, weight * found.raw_raw[:, o, q], precision)
+            by_logits = (weight[:, None, None] * found.logit_raw).astype(precision)
             for rows in _blocks(len(units)):
-                few = units[rows]
-                for o, q in ((0, 0), (0, 1), (1, 1)):
-                    blocks[o, q] += (few * by_both[rows, o, q, None]).T @ few
+                few = units[rows].astype(precision, copy=False)
                 for o in range(2):
                     cross[:, :, o] += by_logits[rows, :, o].T @ few
         blocks[1, 0] = blocks[0, 1].T
@@ -326,16 +337,17 @@ class Density:
     def _computed(self) -> Iterator[Part]:
         chosen = self.pairs.batches.epoch()
         for pairs, (inputs, batch) in zip(chosen, self.pairs.epoch(), strict=True):
-            hidden = given_to_last(self.body, inputs, self.width)
-            ones = np.ones((len(inputs), 1), np.float64)
-            yield Part(pairs, np.concatenate([*hidden, ones], axis=1), batch)
+            units = activations(self.body, inputs)
+            taken = units[-1:] if units[-1].shape[1] == self.width else units
+            ones = np.ones((len(inputs), 1), taken[-1].dtype)
+            yield Part(pairs, np.concatenate([*taken, ones], axis=1), batch)
 
     def _at(self, vector: np.ndarray, part: Part) -> tuple[Emission, np.ndarray]:
         """The emission (contexts,), and the raw outputs of the network (pairs, 2)."""
         free = self.prior.free
         layer, raw = vector[free:].reshape(-1, 2), np.empty((len(part.given), 2))
-        for rows in _blocks(len(raw)):
-            raw[rows] = part.given[rows] @ layer
+        for rows, given in _in_float64(part.given):
+            raw[rows] = given @ layer
         return self.emitter.emission(vector[:free]), raw
 
 
@@ -356,6 +368,36 @@ def _blocks(pairs: int) -> list[slice]:
     return [slice(start, start + ROWS) for start in range(0, pairs, ROWS)]
 
 
+def _in_float64(units: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+    """Some rows at a time, in one array that is written over: half as many bytes are read."""
+    room = np.empty((min(ROWS, len(units)), units.shape[1]))
+    for rows in _blocks(len(units)):
+        few = units[rows]
+        np.copyto(room[: len(few)], few)
+        yield rows, room[: len(few)]
+
+
+GRAM_ROWS = 1024
+"""Pairs at a time in products of their units with each other."""
+
+
+def _gram(units: np.ndarray, weight: np.ndarray, precision: type[np.floating]) -> np.ndarray:
+    """(units, units) sum over pairs of weight times the outer product of their units.
+
+    Rows of each sign are scaled by the root of their weight. The product of an array with its own
+    transpose takes half the operations of other products.
+    """
+    total = np.zeros((units.shape[1], units.shape[1]))
+    root = np.sqrt(np.abs(weight)).astype(precision)
+    for add, chosen in ((np.add, weight > 0), (np.subtract, weight < 0)):
+        (rows,) = np.nonzero(chosen)
+        for start in range(0, len(rows), GRAM_ROWS):
+            some = rows[start : start + GRAM_ROWS]
+            scaled = units[some] * root[some, None]
+            add(total, scaled.T @ scaled, out=total)
+    return total
+
+
 def query_clusters(counts: ClickCounts) -> np.ndarray:
     """(pairs,) index of the group of each pair's query; groups are single queries if few."""
     query = pc.dictionary_encode(counts.query_id).indices.to_numpy(zero_copy_only=False)
@@ -367,7 +409,8 @@ def mean_square_inputs(density: Density) -> np.ndarray:
     total, count = np.zeros(density.width), 0.0
     for part in density.parts():
         weight = part.batch.weight
-        total += weight @ np.square(part.given[:, :-1])
+        for rows, given in _in_float64(part.given):
+            total += np.einsum("p,pu,pu->u", weight[rows], given, given)[:-1]
         count += weight.sum()
     return total / count
 
