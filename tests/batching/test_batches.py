@@ -97,6 +97,23 @@ def test_a_batch_holds_the_counts_of_its_pairs() -> None:
     assert len(shapes) == 1
 
 
+@pytest.mark.parametrize("contexts", [4, 40])
+def test_counts_laid_out_once_are_those_of_each_batch(
+    contexts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = random_counts(contexts=contexts)
+    pairs = [*Batches(counts, 64).epoch(np.random.default_rng(0))]
+    once, again = Batches(counts, 64), Batches(counts, 64)
+    kept = [once.assemble(own) for own in pairs]
+    monkeypatch.setattr(batches_module, "KEPT_BYTES", 0)
+    for own, batch in zip(pairs, kept, strict=True):
+        for (_, first), (_, second) in zip(batch.parts(), again.assemble(own).parts(), strict=True):
+            for name in ("clicks", "unclicked", "order", "slots"):
+                np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
+    assert once._kept is not None
+    assert again._kept is None
+
+
 def test_parts_of_a_log_add_up() -> None:
     """One row split in two, such as by day, is the same display count."""
     whole = random_counts()

@@ -58,6 +58,16 @@ def test_values_are_those_of_brute_force(problem) -> None:
     np.testing.assert_allclose(np.diff(own), np.diff(brute), rtol=1e-5)
 
 
+def test_relative_values_are_differences_of_values(problem) -> None:
+    counts, anchor, density, vector = problem
+    vectors = vector + np.random.default_rng(4).normal(0, 0.1, (5, len(vector)))
+    found = density.relative(vector, vectors)
+    brute = [
+        brute_log_density(counts, anchor, v) + log_prior(density, v) for v in (vector, *vectors)
+    ]
+    np.testing.assert_allclose(found, np.array(brute[1:]) - brute[0], rtol=1e-5)
+
+
 def test_gradients_alone_are_those_of_differences_of_values(problem) -> None:
     _, _, density, vector = problem
     value, gradient = density.slope(vector)

@@ -43,6 +43,7 @@ from epiclick.likelihood.rising import log_beta
 
 NODES = 96
 CENTRE_BISECTIONS = 24  # of at most 20 logits; a peak is wider than 1e-4
+CENTRED = 1e-5  # the last step to the peak, in logits; the next would be its square
 REACH_BISECTIONS = 7
 FURTHEST = 24.0  # in t; tails of p = 1e-8 end before
 NEGLIGIBLE = 32.0  # the integrand is cut off this far below its peak, in logarithms
@@ -348,21 +349,30 @@ def _peak(f: _Integrand) -> tuple[np.ndarray, np.ndarray]:
 
     Raising them puts the centre where a long tail bends. The mode is the zero of the slope
 
-        p (1 - zeta) - zeta (b + sum_k W_k theta_k (1 - zeta) / (1 - theta_k zeta));
+        p (1 - zeta) - zeta (b + sum_k W_k theta_k (1 - zeta) / (1 - theta_k zeta)),
 
-    slope / (1 - zeta) decreases monotonically, so the zero is found by bisection.
+    where the odds of zeta times the sum in brackets are p. The logarithm of this product rises with
+    u, at most as fast as u, so that its value p is found by Newton's method within a bracket.
     """
     p, beta = np.maximum(f.p, 1), np.maximum(f.beta, 1)
     examined = f.displays * (1 - f.u)
     # the sum is at least 0 and at most sum_k W_k theta_k
-    low, high = np.log(p / (beta + examined.sum(axis=0))), np.log(p / beta)
-    for _ in range(CENTRE_BISECTIONS):
-        middle = (low + high) / 2
-        odds = np.exp(middle)  # zeta / (1 - zeta), by which the slope is divided
-        pull = beta + (examined / (1 + f.u * odds)).sum(axis=0)
-        rising = p > odds * pull
-        low, high = np.where(rising, middle, low), np.where(rising, high, middle)
+    log_p = np.log(p)
+    low, high = log_p - np.log(beta + examined.sum(axis=0)), log_p - np.log(beta)
     centre = (low + high) / 2
+    for _ in range(CENTRE_BISECTIONS):
+        unseen = 1 / (1 + f.u * np.exp(centre))
+        parts = examined * unseen
+        pull = beta + parts.sum(axis=0)
+        excess = centre + np.log(pull) - log_p
+        low, high = np.where(excess < 0, centre, low), np.where(excess > 0, centre, high)
+        unseen -= 1
+        parts *= unseen
+        moved = centre - excess / (1 + parts.sum(axis=0) / pull)
+        moved = np.where((moved >= low) & (moved <= high), moved, (low + high) / 2)
+        change, centre = np.abs(moved - centre), moved
+        if change.max(initial=0) < CENTRED:
+            break
     at = _relevance(centre)
     bend = examined * (at.other**2 - f.u * at.zeta**2) / _form(f.u, None, at) ** 2
     curvature = at.zeta * at.other * (p + beta + bend.sum(axis=0))
@@ -396,9 +406,14 @@ def _affine_peak(f: _Integrand) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _log_f(f: _Integrand, at: _Relevance) -> np.ndarray:
-    """Logarithm of the integrand, form by form: (any, pairs)."""
+    """Logarithm of the integrand: (any, pairs). Form by form, or all at once where they are few."""
     total = f.p * at.log_zeta
     total += f.beta * at.log_other
+    if len(at.zeta) * f.u.size <= BLOCK:
+        every = _form(f.u[:, None], None if f.v is None else f.v[:, None], at)
+        np.log(every, out=every)
+        total += np.einsum("fp,fnp->np", f.displays, every)
+        return total
     for i, count in enumerate(f.displays):
         if count.any():
             form = _form(f.u[i], None if f.v is None else f.v[i], at)

@@ -69,6 +69,7 @@ def tilted(
     other_alpha: np.ndarray,
     other_beta: np.ndarray,
     slots: np.ndarray | None = None,
+    nodes: int = NODES,
 ) -> Tilted:
     """Pairs under other parameters, from the nodes at the given ones where these suffice.
 
@@ -82,6 +83,7 @@ def tilted(
         other_alpha: (draws, pairs).
         other_beta: (draws, pairs).
         slots: (pairs, slots) contexts of the counts; None where counts cover all contexts.
+        nodes: of the quadrature at the given parameters.
     """
     pairs, draws = len(alpha), len(other_alpha)
     result = Tilted(*(np.empty((draws, pairs)) for _ in Tilted._fields))
@@ -90,7 +92,7 @@ def tilted(
         part = slice(start, start + BLOCK)
         own = (alpha[part], beta[part], clicks[part], unclicked[part])
         others = (other, other_alpha[:, part], other_beta[:, part])
-        found = _tilted(emission, *own, *others, None if slots is None else slots[part])
+        found = _tilted(emission, *own, *others, None if slots is None else slots[part], nodes)
         for whole, values in zip((*result, trusted), found, strict=True):
             whole[:, part] = values
     draw, pair = np.nonzero(~trusted)
@@ -152,10 +154,11 @@ def _tilted(
     other_alpha: np.ndarray,
     other_beta: np.ndarray,
     slots: np.ndarray | None,
+    nodes: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The parts of `Tilted`, and which of them are accurate; (draws, pairs) each."""
     local = emission if slots is None else emission.at(slots)
-    at = posterior_nodes(local, alpha, beta, clicks, unclicked, NODES)
+    at = posterior_nodes(local, alpha, beta, clicks, unclicked, nodes)
     log_weights = np.log(np.maximum(at.weights, np.finfo(np.float64).tiny))
     shape = other_alpha.shape
     log_sum, mean, variance = np.empty(shape), np.empty(shape), np.empty(shape)

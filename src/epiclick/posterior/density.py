@@ -26,6 +26,7 @@ from epiclick.click_models.click_model import ClickModel, Emission
 from epiclick.data.counts import ClickCounts
 from epiclick.likelihood.batch_gradient import batch_gradient, pair_log_likelihoods
 from epiclick.likelihood.pairs import PairBatch
+from epiclick.likelihood.relative import relative_log_likelihoods
 from epiclick.posterior.curvature import pair_curvature
 from epiclick.posterior.joint_prior import Prior
 from epiclick.processes import available_cores
@@ -145,6 +146,34 @@ class Density:
                 each = pair_log_likelihoods(one, *betas, part.batch, NODES_OF_SLOPE)[0]
                 found.append(each @ part.batch.weight)
             return found
+
+        for more in on_all_cores(of, self.parts()):
+            total += more
+        return total
+
+    def relative(self, centre: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        """Log density of each of (draws, size) vectors minus that of a centre near them: (draws,).
+
+        To about 1e-8 per pair, in a fraction of the time of `value`.
+        """
+        free, prior = self.prior.free, self.prior.log_density
+        total = np.array([prior(vector) for vector in vectors]) - prior(centre)
+        each = [self.emitter.emission(vector[:free]) for vector in vectors]
+        others = Emission(
+            *(None if own[0] is None else np.stack(own) for own in zip(*each, strict=True))
+        )
+
+        def of(part: Part) -> np.ndarray:
+            emission, raw = self._at(centre, part)
+            here = betas_of(raw[:, 0], raw[:, 1], np, smooth=True)
+            layers = vectors[:, free:].reshape(len(vectors), -1, 2).transpose(1, 0, 2)
+            outputs = np.empty((len(raw), len(vectors), 2))
+            for rows, given in _in_float64(part.given):
+                outputs[rows] = np.tensordot(given, layers, 1)
+            mean, confidence = outputs.transpose(2, 1, 0)
+            there = betas_of(mean, confidence, np, smooth=True)
+            found = relative_log_likelihoods(emission, *here, others, *there, part.batch)
+            return found @ part.batch.weight
 
         for more in on_all_cores(of, self.parts()):
             total += more

@@ -195,5 +195,5 @@ def _tail(density: Density, mean: np.ndarray, covariance: np.ndarray, seed: int)
     if not len(along):
         return None
     noise = np.random.default_rng([seed, 5]).standard_normal((DRAWS, len(along)))
-    log_weights = density.value(mean + noise @ along)
+    log_weights = density.relative(mean, mean + noise @ along)
     return pareto_k(log_weights + 0.5 * np.square(noise).sum(axis=1))
