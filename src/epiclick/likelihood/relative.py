@@ -81,9 +81,18 @@ def _by_tilting(
     bucket: Bucket,
 ) -> np.ndarray:
     """Of pairs with many displays."""
-    counts = (bucket.clicks, bucket.unclicked)
-    others = (other, other_alpha, other_beta)
-    found = tilted(emission, alpha, beta, *counts, *others, bucket.slots, NODES).log_sum
+    found = tilted(
+        emission,
+        alpha,
+        beta,
+        bucket.clicks,
+        bucket.unclicked,
+        other,
+        other_alpha,
+        other_beta,
+        bucket.slots,
+        NODES,
+    ).log_sum
     found -= log_beta(other_alpha, other_beta) - log_beta(alpha, beta)
     if not emission.is_affine:
         found += bucket.over_contexts(log_attractive(other) - log_attractive(emission))

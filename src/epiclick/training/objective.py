@@ -190,7 +190,9 @@ class EpistemicObjective:
         self, parameters: Parameters, inputs: np.ndarray, batch: PairBatch, bias: Any
     ) -> float:
         """Sum over pairs of the log of the mean likelihood over position biases."""
-        alpha, beta = relevance_betas(parameters.layers, inputs, np, smooth=parameters.smooth)
+        units = activations(parameters.layers[:-1], inputs)
+        raw = last_layer(parameters.layers, units).astype(np.float64)
+        alpha, beta = betas_of(raw[:, 0], raw[:, 1], np, smooth=parameters.smooth)
         each = pair_log_likelihoods(bias, alpha, beta, batch)  # (samples, pairs)
         top = each.max(axis=0)
         return float((top + np.log(np.exp(each - top).mean(axis=0))) @ batch.weight)
