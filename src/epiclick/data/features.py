@@ -25,6 +25,9 @@ training range cannot dominate a prediction."""
 
 CHUNK = 1_024  # rows in float64 at once: they fit in the processor's cache
 
+FEW_ROWS = 100_000
+"""Rows and pairs together that are matched sooner than DuckDB starts."""
+
 
 def signed_log1p(x: np.ndarray) -> np.ndarray:
     """sign(x) log(1 + |x|) in float64, for features that span many orders of magnitude."""
