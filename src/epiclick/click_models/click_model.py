@@ -108,6 +108,7 @@ class ClickModel(Protocol):
         has_latent_state: whether pages have a state that the log does not show, such as whether the
             user has stopped reading; inference does not support one yet.
         parameter: name of one of its parameters, for tables: "position bias".
+        is_affine: whether unattractive items can be clicked, so that emissions have B.
     """
 
     name: ClassVar[str]
@@ -116,6 +117,7 @@ class ClickModel(Protocol):
     channels: ClassVar[tuple[Channel, ...]]
     has_latent_state: ClassVar[bool]
     parameter: ClassVar[str]
+    is_affine: ClassVar[bool]
 
     def history_columns(self, log: "ir.Table") -> Mapping[str, "ir.Value"]:
         """The history columns, as Ibis expressions over a log.

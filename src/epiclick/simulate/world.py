@@ -48,7 +48,7 @@ class World:
     def click_if_first(self) -> np.ndarray:
         """(pairs,) probability of a click if shown first: theta_1 zeta.
 
-        Users with trust bias also click for the position itself (see `trust_probability`).
+        Users with trust bias also click for the position itself: A_1 zeta + B_1 (1 - zeta).
         """
         probability = USERS[self.settings.users].probability
         return probability(self.relevance[:, None], self.position_bias[:1])[:, 0]
