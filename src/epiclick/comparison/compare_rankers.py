@@ -8,7 +8,6 @@ import pyarrow as pa
 
 from epiclick.api import BaseModel
 from epiclick.arguments import is_number, is_whole, shown
-from epiclick.click_models.click_model import Emission
 from epiclick.comparison.factors import factors_of
 from epiclick.comparison.rankings import Ranking, read_ranking
 from epiclick.comparison.result import Comparison
@@ -22,7 +21,7 @@ from epiclick.errors import InputError
 from epiclick.evaluation.backtest import backtest as run_backtest
 from epiclick.evaluation.truth import Truth
 from epiclick.fitted.parameters import parameter_draws
-from epiclick.fitted.prediction import bias_by
+from epiclick.fitted.prediction import emission_by, floor_by, reported_emission
 from epiclick.fitted.state import FittedModel, given_of
 from epiclick.fitted.tables import stored_at_bound
 from epiclick.identification.identifiability import named
@@ -109,7 +108,11 @@ def compare(
             [MEASURES[name] for name in measures],
             len(items),
             fitted.clicks.states(fitted.contexts),
-            Emission(*bias_by(fitted, draws, np.arange(len(fitted.contexts)))),
+            # relevance is the reported one, of items that a model keeps as of all others
+            reported_emission(
+                emission_by(fitted, draws, np.arange(len(fitted.contexts))),
+                floor_by(fitted, draws),
+            ),
         ),
         items.was_seen,
         moments_of(fitted, items, draws, rng),

@@ -22,9 +22,14 @@ from epiclick.click_models.click_model import Emission
 from epiclick.data.arrays import is_among
 from epiclick.data.counts import ClickCounts
 from epiclick.data.page_weights import PageWeights
-from epiclick.diagnostics.checks import FitCheck, chi2_per_df
+from epiclick.diagnostics.checks import FitCheck, chi2_of
 from epiclick.evaluation.click_scores import BASELINES, ClickScores, kept_rates, score_clicks
-from epiclick.fitted.prediction import bias_at, click_probabilities, draw_bias, relevance_before
+from epiclick.fitted.prediction import (
+    click_probabilities,
+    draw_emission,
+    emission_at,
+    relevance_before,
+)
 from epiclick.fitted.state import FittedModel
 from epiclick.likelihood.batch_gradient import pair_log_likelihoods
 
@@ -121,11 +126,11 @@ def evaluate(
     joint = _joint(fitted, counts, probability)
     pair = joint.pair / len(counts)
     overall = score_clicks(counts, probability, pages, pair_log_likelihood=pair)
-    theta, _ = bias_at(fitted, counts.contexts)
+    emission = emission_at(fitted, counts.contexts)
     return Evaluation(
         clicks=overall,
         joint=joint.whole / counts.total_displays,
-        fit=chi2_per_df(counts, theta),
+        fit=chi2_of(counts, emission),
         by_queries={
             # a model without features keeps items with their clicks, held-out ones too: drop them
             name: _part_scores(replace(fitted, items=None) if name == "held-out" else fitted, part)
@@ -146,7 +151,7 @@ def _joint(fitted: FittedModel, counts: ClickCounts, probability: np.ndarray) ->
     if not fitted.relevance_head.has_uncertainty:
         total = score_clicks(counts, probability).display_log_likelihood * counts.total_displays
         return JointScores(total, total)
-    emission = Emission(*draw_bias(fitted, counts.contexts, SAMPLES))
+    emission = draw_emission(fitted, counts.contexts, SAMPLES)
     return joint_log_likelihood(counts, emission, *relevance_before(fitted, counts))
 
 

@@ -210,7 +210,13 @@ def to_vector(parameters: Parameters, clicks: ClickModel, anchor: int | None) ->
     """Free parameters and last layer as a float64 vector; see `ParameterPosterior`."""
     logit = np.asarray(parameters.position.points.logit, np.float64)
     weight, bias = (np.asarray(part, np.float64) for part in parameters.layers[-1])
-    return np.concatenate([logit[clicks.free(len(logit), anchor)], weight.ravel(), bias])
+    return np.concatenate([logit[_free(clicks, len(logit), anchor)], weight.ravel(), bias])
+
+
+def _free(clicks: ClickModel, size: int, anchor: int | None) -> np.ndarray:
+    """Indices of the learned ones among all parameters of a click model, of this number."""
+    contexts = next(count for count in range(size + 1) if clicks.size(count) == size)
+    return clicks.free(contexts, anchor)
 
 
 def from_vector(
@@ -218,7 +224,7 @@ def from_vector(
 ) -> Parameters:
     """The parameters with those in the vector replaced; the inverse of `to_vector`."""
     logit = np.array(parameters.position.points.logit, np.float64)
-    free = clicks.free(len(logit), anchor)
+    free = _free(clicks, len(logit), anchor)
     logit[free] = vector[: len(free)]
     outputs = len(parameters.layers[-1][1])
     layer = vector[len(free) :].reshape(-1, outputs)
