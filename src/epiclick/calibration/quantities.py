@@ -17,11 +17,14 @@ from epiclick.arguments import BiasKind
 from epiclick.beta import Beta
 from epiclick.calibration.answers import DRAWS, LEVELS, VALUES, Answers
 from epiclick.calibration.families import Case, display_contexts, display_probability, display_rows
+from epiclick.click_models.click_model import Emission
 from epiclick.click_models.registry import click_model
 from epiclick.data.features import FeatureTable
+from epiclick.fitted.affine_table import lines_of
 from epiclick.fitted.parameters import Parameters, parameter_draws
-from epiclick.fitted.prediction import bias_by, relevance_of_pairs
-from epiclick.simulate.users import USERS, examination_at
+from epiclick.fitted.prediction import emission_by, floor_by, relevance_of_pairs
+from epiclick.relevance.reported import reported
+from epiclick.simulate.users import USERS, examination_at, unattractive_at
 
 if TYPE_CHECKING:
     from epiclick.api import BaseModel
@@ -115,6 +118,7 @@ class Questions:
         """Answers on all quantities for which the model reports an uncertainty, by name."""
         asked: dict[str, Callable[[], Answers | None]] = {
             "position_bias": self.position_bias,
+            "click_offset": self.click_offset,
             "unseen_relevance": self.unseen_relevance,
             "seen_relevance": self.seen_relevance,
             "click_probability": self.click_probability,
@@ -127,7 +131,8 @@ class Questions:
     def position_bias(self) -> Answers | None:
         """Examination of all contexts relative to the anchor; None if it is a point estimate.
 
-        For the position-based model these are all positions but the first.
+        For the position-based model these are all positions but the first; where unattractive items
+        are clicked too, slopes of a click in relevance.
         """
         if self.model.click_table()["low"].isna().all():
             return None
@@ -135,18 +140,36 @@ class Questions:
         first = fitted.anchor or 0
         theta = examination_at(self.case.world.examination, fitted.contexts)
         truth = theta / theta[first]
-        drawn = (self._bias / self._bias[:, [first]]).T  # (contexts, draws)
+        emission = self._emission
+        if emission.is_affine:
+            values = lines_of(emission, first)[0]
+        else:
+            values = emission.attractive / emission.attractive[:, [first]]
+        return self._of_table("relative", truth, values)
+
+    def click_offset(self) -> Answers | None:
+        """Offsets of clicks in all contexts but the anchor; None without such clicks."""
+        fitted = self.model.fitted_
+        if not self._emission.is_affine or self.model.click_table()["low"].isna().all():
+            return None
+        first, world = fitted.anchor or 0, self.case.world.examination
+        slope, floor = (at(world, fitted.contexts) for at in (examination_at, unattractive_at))
+        truth = floor - slope / slope[first] * floor[first]
+        return self._of_table("offset", truth, lines_of(self._emission, first)[1])
+
+    def _of_table(self, name: str, truth: np.ndarray, values: np.ndarray) -> Answers | None:
+        """Answers on a column of `click_table` but for the anchor's; values (draws, contexts)."""
         tables = [self.model.click_table(self.intervals, level=level) for level in LEVELS]
         low, high = (
-            np.stack([table[f"relative_{end}"].to_numpy() for table in tables])
+            np.stack([table[f"{name}_{end}"].to_numpy() for table in tables])
             for end in ("low", "high")
         )
         used = np.isfinite(low).all(axis=0) & np.isfinite(truth)  # at its bound: no interval
-        used[first] = False
+        used[self.model.fitted_.anchor or 0] = False
         if not used.any():
             return None
-        drawn = drawn[used]
-        return Answers(truth[used], np.median(drawn, axis=1), low[:, used], high[:, used], drawn)
+        own = values.T[used]
+        return Answers(truth[used], np.median(own, axis=1), low[:, used], high[:, used], own)
 
     def unseen_relevance(self) -> Answers:
         """Relevance of some items of the queries held back."""
@@ -154,7 +177,7 @@ class Questions:
         pairs = self._some(len(counts), 1)
         rows = self.case.rows(counts)[pairs]
         truth = self.case.world.click_if_first[rows]
-        draws = self._relevance(pairs, 2)
+        draws = reported(self._attraction(pairs, 2).T, self._floor).T
         if not self.case.family.with_features:
             return Answers.of_draws(truth, draws)
         low, high = self._intervals(lambda: self.model.relevance(self._table(rows)))
@@ -190,7 +213,7 @@ class Questions:
         pairs = np.searchsorted(rows, row[chosen])  # rows ascend as the pairs do
         model = click_model(self.case.family.click_model)
         context = display_contexts(world, model, self.model.fitted_.contexts)[chosen]
-        draws = self._bias[:, context].T * self._relevance(pairs, 7)
+        draws = self._emission.at(context).click_probability(self._attraction(pairs, 7).T).T
         return Answers.of_draws(display_probability(world)[chosen], draws)
 
     def ranker_value(self) -> Answers | None:
@@ -224,10 +247,15 @@ class Questions:
         return [drawn[i % len(drawn)] for i in range(DRAWS)]
 
     @cached_property
-    def _bias(self) -> np.ndarray:
-        """(draws, contexts) draws of examination in the model's contexts."""
+    def _emission(self) -> Emission:
+        """(draws, contexts) draws of the emission in the model's contexts."""
         fitted = self.model.fitted_
-        return bias_by(fitted, self._parameters, np.arange(len(fitted.contexts)))[0]
+        return emission_by(fitted, self._parameters, np.arange(len(fitted.contexts)))
+
+    @cached_property
+    def _floor(self) -> np.ndarray | None:
+        """(draws,) least relevance under each, or None."""
+        return floor_by(self.model.fitted_, self._parameters)
 
     @cached_property
     def _by_draw(self) -> tuple[np.ndarray, np.ndarray]:
@@ -235,8 +263,8 @@ class Questions:
         networks = [parameters.layers for parameters in self._parameters]
         return relevance_of_pairs(self.model.fitted_, networks, self.case.unseen)
 
-    def _relevance(self, pairs: np.ndarray, stream: int) -> np.ndarray:
-        """(pairs, draws) draws of relevance of some pairs held back, one per draw of parameters."""
+    def _attraction(self, pairs: np.ndarray, stream: int) -> np.ndarray:
+        """(pairs, draws) draws for some pairs held back, one per draw of the parameters."""
         one, other = (part[:, pairs] for part in self._by_draw)
         rng = np.random.default_rng([self.case.seed, stream])
         return self.model.fitted_.relevance_head.draw(one, other, rng).T
