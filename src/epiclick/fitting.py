@@ -164,11 +164,12 @@ def fit_model(
         trained = _train(plan, train, held_out, scaler, weight, starts, saved, resume, progress)
     fitted = _gather(plan, counts, train, held_out, trained, scaler)
     if plan.posterior is not None:
+        affine = fitted.clicks.is_affine
         # the posterior is that of all pairs, including those held out for early stopping
         if scaler is None:
-            whole = PairSet.distinct(counts, plan.training.batch_size)
+            whole = PairSet.distinct(counts, plan.training.batch_size, affine=affine)
         else:
-            whole = PairSet.of(counts, scaler, plan.training.batch_size)
+            whole = PairSet.of(counts, scaler, plan.training.batch_size, affine=affine)
         parameters, posterior = find_posterior(
             whole,
             fitted.parameters,
@@ -300,10 +301,11 @@ def _train(
     """Parameters of each network after training by mini-batches."""
     batch_size = pairs_per_batch(plan, len(train))
     shapes, valid_shapes = plan.shapes or (None, None)
-    pairs = PairSet.of(train, scaler, batch_size, weight=weight, shapes=shapes)
+    affine = CLICK_MODELS[plan.click_model].is_affine
+    pairs = PairSet.of(train, scaler, batch_size, weight=weight, shapes=shapes, affine=affine)
     valid = None
     if held_out is not None:
-        valid = PairSet.of(held_out, scaler, batch_size, shapes=valid_shapes)
+        valid = PairSet.of(held_out, scaler, batch_size, shapes=valid_shapes, affine=affine)
     with TrainingBar(plan.training.epochs, len(pairs.batches), shown=progress) as bar:
         training = Training(
             plan.objective,

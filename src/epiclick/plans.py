@@ -40,6 +40,13 @@ def epistemic_plan(model: "EpistemicModel", counts: ClickCounts) -> Plan:
         model.estimator, samples=model.samples, baseline=model.baseline, literal=model.literal
     )
     point = estimator.is_point
+    if click_model(model.click_model).is_affine and not point:
+        raise InputError(
+            f"estimator={model.estimator!r} has a Beta for each position, and a "
+            f"{click_model(model.click_model).title} needs two probabilities there; use "
+            "estimator='marginal'",
+            code="estimator-needs-examination",
+        )
     anchor = _anchor(model.anchor, counts) if point else None
     if not point and not (model.anchor is None or str(model.anchor) == "auto"):
         raise InputError(
@@ -82,6 +89,12 @@ def with_known_bias(plan: Plan, counts: ClickCounts, source: Any) -> Plan:
             "a given position bias needs EpistemicPBM with estimator='marginal'; others learn all "
             "of it from the clicks",
             code="known-bias-needs-marginal",
+        )
+    if click_model(plan.click_model).is_affine:
+        raise InputError(
+            f"a given position bias is not supported by a {click_model(plan.click_model).title}, "
+            "whose clicks are not in proportion to relevance; fit a pbm, or leave it out",
+            code="known-bias-needs-examination",
         )
     if plan.moved is not None:
         # the given bias is relative to the first position

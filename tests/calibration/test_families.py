@@ -185,7 +185,7 @@ def test_families_are_found_by_name_and_group() -> None:
     assert {family.name for family in broken} >= {
         "labels",
         "impatient",
-        "trust",
+        "trust-by-pbm",
         "personal",
         "overdispersed",
     }

@@ -333,6 +333,7 @@ def check_emission(model: ClickModel, name: str) -> None:
         extreme = x.copy()
         extreme[free] = np.linspace(-LARGE, LARGE, len(free)) if len(free) > 1 else LARGE
         traced = jax.jit(lambda x, held=held: tuple(model.emission(x, held, jnp)))
+        assert model.emission(x, held, np).is_affine == model.is_affine
         for each in (x, extreme, -extreme):
             with jax.enable_x64(True):
                 by_jax = traced(jnp.asarray(each))
@@ -349,7 +350,8 @@ def _check_complements(
         if part is not None:
             assert part.dtype == other.dtype == np.float64
             np.testing.assert_allclose(part, other, rtol=1e-13, atol=0)
-    for chance, rest in (emission[:2], emission[2:]):
+    # B may be a product of two probabilities
+    for (chance, rest), factors in ((emission[:2], 1), (emission[2:], 2)):
         if chance is None:
             continue
         assert np.all((chance >= 0) & (chance <= 1) & (rest >= 0) & (rest <= 1))
@@ -359,7 +361,9 @@ def _check_complements(
             assert np.all(others == 0)  # everything is examined, or nothing is
             continue
         # exp(-40): the complement was not computed by subtraction
-        assert np.all(others > 0.5 * np.exp(-LARGE))
+        assert np.all(others > 0.5 * np.exp(-factors * LARGE))
+    if emission.is_affine:
+        assert np.all(emission.unattractive <= emission.attractive), "attraction adds clicks"
     if anchor is not None:
         assert emission.attractive[anchor] == 1
         assert emission.attractive_rest[anchor] == 0
@@ -534,11 +538,26 @@ def check_spreads(model: ClickModel) -> None:
 
 
 def check_scale(model: ClickModel, name: str) -> None:
-    """Examination and relevance share a scale, which is free without an anchor."""
+    """Examination and relevance share a scale, which is free without an anchor.
+
+    Where unattractive items are clicked, an affine map of relevance is free even with one.
+    """
     own, rng = setting(model, name), np.random.default_rng(10)
+    if model.is_affine:
+        anchor = anchor_of(model, own.contexts)
+        emission = model.emission(own.parameters(model, rng, anchor), anchor, np)
+        relevance, t = rng.uniform(0.3, 1, own.slots.shape), 0.25
+        a, a_rest, b, _ = emission
+        more = b + t * (a - b)
+        np.testing.assert_allclose(
+            own.probability(
+                Emission(a, a_rest, more, 1 - more), (relevance - t) / (1 - t), own.context
+            ),
+            own.probability(emission, relevance, own.context),
+            **EXACT,
+        )
+        return
     emission = model.emission(own.parameters(model, rng, None), None, np)
-    if emission.is_affine:
-        return  # a click without attraction has a scale of its own
     relevance, c = rng.uniform(0, 0.5, own.slots.shape), 0.6
     scaled = Emission(c * emission.attractive, 1 - c * emission.attractive)
     np.testing.assert_allclose(
@@ -551,7 +570,8 @@ def check_scale(model: ClickModel, name: str) -> None:
 def check_identified(model: ClickModel, name: str) -> None:
     """With the anchor fixed everything is identified: patterns of clicks determine all parameters.
 
-    Items are shown at all places of the pages, as a log must for it.
+    Items are shown at all places of the pages, as a log must for it. Where unattractive items are
+    clicked, one direction stays free (`check_scale`), and none but that.
     """
     own, rng = setting(model, name), np.random.default_rng(11)
     pages, depth = own.slots.shape
@@ -561,8 +581,6 @@ def check_identified(model: ClickModel, name: str) -> None:
         x = own.parameters(model, rng, anchor)
         x = np.clip(x, -1.5, 1.5)
         free = model.free(len(own.contexts), anchor)
-        if model.emission(x, anchor, np).is_affine:
-            return
         if model.has_latent_state:
             free = free[:0]  # identified by what follows a click: tests of fits
 
@@ -586,7 +604,8 @@ def check_identified(model: ClickModel, name: str) -> None:
         # numerical differences are accurate to 1e-10
         values = np.linalg.svd(jacobian, compute_uv=False)
         rank = np.count_nonzero(values > 1e-6 * values[0])
-        assert rank == len(vector) - (anchor is None and not model.knows_examination)
+        scale_is_free = anchor is None and not model.knows_examination
+        assert rank == len(vector) - scale_is_free - model.is_affine
 
 
 def check_counts(model: ClickModel, name: str) -> None:
@@ -674,8 +693,11 @@ class ClickModelContract:
 def check_world(model: ClickModel) -> None:
     """The model's own worlds have the contexts of its pages, and theta on pages without a click.
 
-    Users who read from the top examine everything there.
+    Users who read from the top examine everything there. Where unattractive items are clicked,
+    theta is the probability of an examination: clicks are proportional to it, on attractive items
+    at most as frequent, and at the first position equal.
     """
+    shares = []
     for theta in (np.array([1.0, 0.7, 0.4, 0.3]), np.array([0.6, 0.8, 0.2, 0.5])):
         contexts, emission = model.world(theta)
         assert contexts.column_names == ["position", *model.history]
@@ -688,7 +710,16 @@ def check_world(model: ClickModel) -> None:
         states = model.states(contexts)
         slots = np.arange(4)[None]
         unclicked = contexts_of_clicks(states, slots, np.zeros((1, 4)))[0]
-        expected = np.ones(len(theta)) if model.knows_examination else theta
-        np.testing.assert_array_equal(emission.attractive[unclicked], expected)
+        attractive = emission.attractive[unclicked]
+        if model.knows_examination:
+            np.testing.assert_array_equal(attractive, np.ones(len(theta)))
+        elif not model.is_affine:
+            np.testing.assert_array_equal(attractive, theta)
+        else:
+            assert attractive[0] == theta[0]
+            assert np.all(attractive <= theta)
+            assert np.all(emission.unattractive < emission.attractive)
+            shares.append([attractive / theta, emission.unattractive[unclicked] / theta])
+            np.testing.assert_allclose(shares[-1], shares[0], rtol=1e-12)
         # an item at the top of its page is examined like the anchor
         assert unclicked[0] in model.anchors(contexts)

@@ -14,6 +14,7 @@ import pytest
 from epiclick.click_models.click_model import ClickModel, Emission, PageStates
 from epiclick.click_models.priors import EffectsPrior, ParameterPrior
 from epiclick.click_models.registry import CLICK_MODELS, click_model
+from epiclick.click_models.trust import TrustBased
 from epiclick.click_models.ubm import UserBrowsing
 
 from .contract import (
@@ -40,6 +41,10 @@ class TestPBM(ClickModelContract):
 
 class TestUBM(ClickModelContract):
     model = click_model("ubm")
+
+
+class TestTrust(ClickModelContract):
+    model = click_model("trust")
 
 
 class TestCascade(ClickModelContract):
@@ -195,6 +200,51 @@ class OtherWorld(UserBrowsing):
         return super().world(theta**2)
 
 
+class BeyondAttraction(TrustBased):
+    """Clicks on unattractive items have no bound: B = sigma(y)."""
+
+    def emission(self, parameters: Any, anchor: int | None, xp: ModuleType) -> Emission:
+        right = super().emission(parameters, anchor, xp)
+        y = parameters[len(parameters) // 2 :]
+        return Emission(*right[:2], 1 / (1 + xp.exp(-y)), 1 / (1 + xp.exp(y)))
+
+
+class WithoutProductRule(TrustBased):
+    """Forgets that B moves with A, in first derivatives."""
+
+    def logit_jacobian(self, parameters: np.ndarray, anchor: int | None) -> np.ndarray:
+        right, contexts = super().logit_jacobian(parameters, anchor), len(parameters) // 2
+        right[contexts:, :contexts] = 0
+        return right
+
+
+class WithoutMixedBend(TrustBased):
+    """Forgets it in second derivatives."""
+
+    def logit_bend(
+        self, parameters: np.ndarray, anchor: int | None, slope: np.ndarray
+    ) -> np.ndarray:
+        right, contexts = super().logit_bend(parameters, anchor, slope), len(parameters) // 2
+        right[contexts:, :contexts] = 0
+        return right
+
+
+class CommonFloor(TrustBased):
+    """Clicks on unattractive items that are the same everywhere, in spite of as many parameters."""
+
+    def emission(self, parameters: Any, anchor: int | None, xp: ModuleType) -> Emission:
+        contexts = len(parameters) // 2
+        common = 0 * parameters[contexts:] + parameters[contexts:].mean()
+        return super().emission(xp.concatenate([parameters[:contexts], common]), anchor, xp)
+
+
+class NoFloor(TrustBased):
+    """Says that unattractive items can be clicked, and has none of it."""
+
+    def emission(self, parameters: Any, anchor: int | None, xp: ModuleType) -> Emission:
+        return Emission(*super().emission(parameters, anchor, xp)[:2])
+
+
 WRONG: list[tuple[ClickModel, Callable[..., None]]] = [
     (Forgetful(), check_histories),
     (Forgetful(), check_enumeration),
@@ -211,6 +261,11 @@ WRONG: list[tuple[ClickModel, Callable[..., None]]] = [
     (Unbent(), check_logits),
     (SharedParameter(), check_identified),
     (Overdrawn(), check_prior),
+    (BeyondAttraction(), check_emission),
+    (WithoutProductRule(), check_logits),
+    (WithoutMixedBend(), check_logits),
+    (CommonFloor(), check_identified),
+    (NoFloor(), check_emission),
 ]
 
 

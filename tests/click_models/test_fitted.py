@@ -18,7 +18,7 @@ from epiclick.click_models.registry import CLICK_MODELS
 from epiclick.evaluation.backtest import backtest
 from epiclick.evaluation.log_scores import evaluate
 from epiclick.fitted.state import given_of
-from epiclick.simulate.users import examination_at
+from epiclick.simulate.users import examination_at, unattractive_at
 
 from ..raising import raises_code
 
@@ -58,12 +58,31 @@ def case(name: str) -> Case:
 
 
 def z_scores(found: Case) -> np.ndarray:
-    """(free parameters,) distance from the truth, in standard deviations of the posterior."""
+    """(free parameters,) distance from the truth, in standard deviations of the posterior.
+
+    Where unattractive items are clicked too, of slopes and offsets: parameters are not identified.
+    """
     fitted = found.model.fitted_
     truth = examination_at(found.world.examination, fitted.contexts)
     if fitted.clicks.has_latent_state:
         assert np.isnan(truth).all()  # there is no such thing
         truth = fitted.clicks.world_going_on(found.world.position_bias)
+    if fitted.clicks.is_affine:
+        floor = unattractive_at(found.world.examination, fitted.contexts)
+        slope, others = truth / truth[0], np.arange(len(truth)) != fitted.anchor
+        table, half = found.model.click_table(level=0.9), stats.norm.isf(0.05)
+        true = {"relative": slope, "offset": floor - slope * floor[fitted.anchor]}
+        return np.concatenate(
+            [
+                (
+                    (table[name] - true[name])
+                    * 2
+                    * half
+                    / (table[f"{name}_high"] - table[f"{name}_low"])
+                )[others]
+                for name in true
+            ]
+        )
     free = fitted.clicks.free(len(fitted.contexts), fitted.anchor)
     if not len(free):
         return np.zeros(0)

@@ -53,7 +53,8 @@ def test_the_truth_that_is_read_is_that_of_the_world(tmp_path: Path) -> None:
         world.save(tmp_path / users)
         truth = read_truth(tmp_path / users)
         assert truth.users == users
-        contexts = world.examination.drop_columns("theta")
+        model = USERS[users].click_model
+        contexts = world.examination.select(["position", *model.history])
         assert np.array_equal(truth.bias_at(contexts), world.examination["theta"].to_numpy())
         keys = world.features.keys
         found = truth.relevance_of(

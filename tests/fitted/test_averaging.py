@@ -7,7 +7,7 @@ import pytest
 
 from epiclick.fitted import prediction
 from epiclick.fitted.parameters import parameter_draws
-from epiclick.fitted.prediction import bias_by, networks_of, relevance_by
+from epiclick.fitted.prediction import emission_by, networks_of, relevance_by
 
 from .hand_made import (
     FEATURES,
@@ -49,13 +49,14 @@ def test_a_body_that_draws_share_is_run_once(monkeypatch: pytest.MonkeyPatch) ->
 def test_bias_by_draw_and_where_the_model_knows_none() -> None:
     fitted = by_ids()
     draws = parameter_draws(fitted)
-    theta, rest = bias_by(fitted, draws, np.array([2, 0, -1]))
+    theta, rest, *others = emission_by(fitted, draws, np.array([2, 0, -1]))
     expected = np.array([theta_by(fitted, draw) for draw in draws])
     np.testing.assert_allclose(theta[:, 0], expected[:, 2])
     assert np.all(theta[:, 1] == 1)
     assert np.all(rest[:, 1] == 0)
     np.testing.assert_allclose(theta[:, 2], expected.mean(axis=1))
     np.testing.assert_allclose(theta + rest, 1)
+    assert others == [None, None]
 
 
 def test_bias_drawn_from_betas_leaves_one_network() -> None:

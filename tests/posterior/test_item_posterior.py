@@ -10,6 +10,7 @@ from scipy import stats
 from scipy.integrate import cumulative_simpson
 from scipy.special import expit, log_expit, logit
 
+from epiclick.click_models.click_model import Emission
 from epiclick.data.counts import ClickCounts
 from epiclick.likelihood.pairs import SWITCH_OVER
 from epiclick.posterior.item_posterior import ItemPosterior, item_posterior
@@ -51,7 +52,7 @@ def simulated(seed: int, pairs: int, most: int) -> tuple[ClickCounts, np.ndarray
 
 def posterior(counts: ClickCounts, alpha, beta, theta=THETA, level=0.9, **options) -> ItemPosterior:
     alpha, beta = (np.broadcast_to(v, len(counts)) for v in (alpha, beta))
-    return item_posterior(counts, theta, 1 - theta, alpha, beta, level, **options)
+    return item_posterior(counts, Emission(theta, 1 - theta), alpha, beta, level, **options)
 
 
 def arrays(found: ItemPosterior) -> np.ndarray:
@@ -185,7 +186,7 @@ def test_draws_are_averaged_as_by_brute_force(most: int, heads: bool) -> None:
     counts, theta, alpha, beta = drawn(20, 150, most)
     displays, clicks = counts.dense()
     assert ((displays - clicks).sum(axis=1).max() > SWITCH_OVER) == heads
-    found = item_posterior(counts, theta, 1 - theta, alpha, beta, 0.9, above=0.3)
+    found = item_posterior(counts, Emission(theta, 1 - theta), alpha, beta, 0.9, above=0.3)
     # the controls: the parameters' mean only, and the Beta of the average's moments
     centre = theta.mean(axis=0), alpha.mean(axis=0), beta.mean(axis=0)
     alone = posterior(counts, *centre[1:], centre[0])
@@ -214,7 +215,7 @@ def test_equal_draws_are_one_draw() -> None:
     counts, alpha, beta = simulated(21, 200, 300)
     one = posterior(counts, alpha, beta, above=0.2)
     theta, a, b = (np.tile(v, (4, 1)) for v in (THETA, alpha, beta))
-    four = item_posterior(counts, theta, 1 - theta, a, b, 0.9, above=0.2)
+    four = item_posterior(counts, Emission(theta, 1 - theta), a, b, 0.9, above=0.2)
     np.testing.assert_allclose(four.mean, one.mean, rtol=1e-10)
     np.testing.assert_allclose(four.variance, one.variance, rtol=1e-6)
     np.testing.assert_allclose(four.above, one.above, atol=1e-6)
@@ -226,10 +227,12 @@ def test_equal_draws_are_one_draw() -> None:
 
 def test_one_prior_for_all_draws_of_bias_suffices() -> None:
     counts, theta, alpha, beta = drawn(22, 60, 30)
-    one = item_posterior(counts, theta, 1 - theta, alpha[0], beta[0], 0.9)
+    one = item_posterior(counts, Emission(theta, 1 - theta), alpha[0], beta[0], 0.9)
     tiled = (np.tile(v[0], (len(theta), 1)) for v in (alpha, beta))
     np.testing.assert_allclose(
-        arrays(one), arrays(item_posterior(counts, theta, 1 - theta, *tiled, 0.9)), rtol=1e-12
+        arrays(one),
+        arrays(item_posterior(counts, Emission(theta, 1 - theta), *tiled, 0.9)),
+        rtol=1e-12,
     )
 
 
@@ -326,15 +329,15 @@ def test_bad_arguments_are_named() -> None:
     counts, alpha, beta = simulated(8, 5, 5)
     rest = 1 - THETA
     with raises_code("level-out-of-range") as caught:
-        item_posterior(counts, THETA, rest, alpha, beta, 90)
+        item_posterior(counts, Emission(THETA, rest), alpha, beta, 90)
     assert "got 90" in str(caught.value)
     with raises_code("shape-mismatch") as caught:
-        item_posterior(counts, THETA[:3], rest, alpha, beta, 0.9)
-    assert "theta: one value per context is needed, 10; got (3,)" in str(caught.value)
+        item_posterior(counts, Emission(THETA[:3], rest), alpha, beta, 0.9)
+    assert "emission: one value per context is needed, 10; got (3,)" in str(caught.value)
     with raises_code("shape-mismatch") as caught:
-        item_posterior(counts, THETA, rest, alpha, beta[1:], 0.9)
+        item_posterior(counts, Emission(THETA, rest), alpha, beta[1:], 0.9)
     assert "beta: one value per pair is needed, 5; got (4,)" in str(caught.value)
     alpha[[2, 4]] = 0, np.nan
     with raises_code("invalid-beta-parameter") as caught:
-        item_posterior(counts, THETA, rest, alpha, beta, 0.9)
+        item_posterior(counts, Emission(THETA, rest), alpha, beta, 0.9)
     assert "2 of 5 are not, first at pair 2: 0.0" in str(caught.value)

@@ -21,7 +21,7 @@ from epiclick.fitted.parameters import (
     to_vector,
     without_uncertainty,
 )
-from epiclick.fitted.prediction import bias_by, networks_of, relevance_of_pairs
+from epiclick.fitted.prediction import drawn, emission_by, networks_of, relevance_of_pairs
 from epiclick.fitted.state import FeatureSpec, FittedModel, QuerySets, TrainingSummary
 from epiclick.posterior import item_posterior as module
 from epiclick.posterior.item_posterior import item_posterior, moments_by_draw
@@ -106,9 +106,9 @@ def one_by_one(
     """The same, by the closed form or the quadrature of each draw."""
     found = []
     for draw in draws:
-        theta, rest = bias_by(fitted, [draw], np.arange(len(THETA)))
+        emission = emission_by(fitted, [draw], np.arange(len(THETA)))
         alpha, beta = relevance_of_pairs(fitted, [draw.layers], counts)
-        known = item_posterior(counts, theta[0], rest[0], alpha[0], beta[0], 0.9)
+        known = item_posterior(counts, drawn(emission, 0), alpha[0], beta[0], 0.9)
         found.append((known.mean, known.variance))
     mean, variance = np.swapaxes(found, 0, 1)
     return mean, variance

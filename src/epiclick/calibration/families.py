@@ -62,6 +62,8 @@ class Family:
         with_features: whether models are given the features.
         change: name of a change to relevance (see `CHANGES`), if any.
         click_model: name of the click model that is fitted.
+        worlds: name of the family whose worlds these are, if not its own: two click models are
+            then judged in the same worlds.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Family:
     with_features: bool = True
     change: str | None = None
     click_model: str = "pbm"
+    worlds: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """All settings in JSON types."""
@@ -107,7 +110,7 @@ _ALL = (
     ),
     *(
         family
-        for name in ("cascade", "dcm", "sdbn")
+        for name in ("trust", "cascade", "dcm", "sdbn")
         for family in (
             Family(name, MIDDLE, users=name, click_model=name),
             Family(
@@ -122,7 +125,7 @@ _ALL = (
     ),
     Family("labels", MIDDLE, well_specified=False, relevance="label"),
     Family("impatient", MIDDLE, well_specified=False, users="impatient"),
-    Family("trust", MIDDLE, well_specified=False, users="trust"),
+    Family("trust-by-pbm", MIDDLE, well_specified=False, users="trust", worlds="trust"),
     Family("personal", MIDDLE, well_specified=False, users="personal"),
     Family("overdispersed", MIDDLE, well_specified=False, change="daily"),
     Family("features-withheld", MIDDLE, well_specified=False, with_features=False),
@@ -181,7 +184,7 @@ class Case:
 
 def world_seed(family: Family, seed: int, index: int) -> int:
     """Seed of one world, which does not depend on other families or worlds."""
-    entropy = [seed, crc32(family.name.encode()), index]
+    entropy = [seed, crc32((family.worlds or family.name).encode()), index]
     return int(np.random.SeedSequence(entropy).generate_state(1)[0])
 
 

@@ -18,11 +18,12 @@ from epiclick.beta import Beta
 from epiclick.calibration.answers import DRAWS, LEVELS, VALUES, Answers
 from epiclick.calibration.families import Case, Family, display_contexts, display_rows, make_case
 from epiclick.calibration.quantities import Questions
+from epiclick.click_models.click_model import Emission
 from epiclick.click_models.registry import click_model
 from epiclick.data.counts import ClickCounts
 from epiclick.errors import InputError, did_you_mean
 from epiclick.fitted.parameters import without_uncertainty
-from epiclick.simulate.users import THETA, examination_at
+from epiclick.simulate.users import THETA, examination_at, unattractive_at
 
 if TYPE_CHECKING:
     from epiclick.api import BaseModel
@@ -68,7 +69,7 @@ def _shapes(
     # a fixed split of the pilot worlds, or there would be as many shapes as seeds
     pilots = zip(*(c.split(*shares, by="query", seed=0) for c in _pilots(family)), strict=True)
     train, held_out = (
-        _common(pilot, own, batches)
+        _common(pilot, own, batches, affine=click_model(plan.click_model).is_affine)
         for pilot, own, batches in zip(pilots, parts, _batches(plan, parts), strict=True)
     )
     return train, held_out
@@ -82,11 +83,13 @@ def _batches(plan: "Plan", parts: tuple[ClickCounts, ...]) -> list[int]:
     return [-(-len(part) // size) for part in parts]
 
 
-def _common(pilots: Sequence[ClickCounts], own: ClickCounts, batches: int) -> "Shapes":
+def _common(
+    pilots: Sequence[ClickCounts], own: ClickCounts, batches: int, *, affine: bool = False
+) -> "Shapes":
     """The shapes of the smallest of `MARGINS` that suffices."""
     from epiclick.batching.batches import Shapes
 
-    usual, need = Shapes.common(pilots, batches), Shapes.common([own], batches)
+    usual, need = (Shapes.common(each, batches, affine=affine) for each in (pilots, [own]))
     for margin in MARGINS:
         # kinds of pairs that no pilot world has take time to compile; leave them out if possible
         spare = [EXTRA if size or margin > MARGINS[0] else 0 for size in usual.capacity]
@@ -139,10 +142,16 @@ def fit_and_ask(
         certain: treat the parameters as known.
         parameters: of the model.
     """
-    from epiclick.api import MODELS
+    from epiclick.api import EPISTEMIC, PointwisePBM
 
-    kind_of = MODELS.get(f"{model}{case.family.click_model.upper()}")
-    if kind_of is None:
+    kinds: Mapping[str, Mapping[str, type[BaseModel]]] = {
+        "Epistemic": EPISTEMIC,
+        "Pointwise": {"pbm": PointwisePBM},
+    }
+    kind_of = kinds[model].get(case.family.click_model)
+    estimator = parameters.get("estimator", "marginal")
+    affine = click_model(case.family.click_model).is_affine
+    if kind_of is None or (affine and estimator != "marginal"):
         return {}
     unfitted = kind_of().set_params(**parameters, seed=case.seed % 2**31)
     fitted = fit_padded(unfitted, case)
@@ -161,6 +170,7 @@ def know(case: Case) -> dict[str, Answers]:
 
     world, model = case.world, click_model(case.family.click_model)
     theta = world.examination[THETA].to_numpy()  # the first position comes first
+    floor = unattractive_at(world.examination, world.examination)
     rng = np.random.default_rng([case.seed, 8])
     relative = theta[1:] / theta[0]
     estimate = relative + CONTROL_SD * rng.standard_normal(len(relative))
@@ -176,41 +186,51 @@ def know(case: Case) -> dict[str, Answers]:
         return answers
     rows = rng.permutation(case.rows(case.unseen))[:VALUES]
     prior = Beta(world.prior.alpha[rows], world.prior.beta[rows])
-    answers["unseen_relevance"] = _of_betas(world.relevance[rows], prior, theta[0], rng)
+    at_first = (theta[0], floor[0])
+    answers["unseen_relevance"] = _of_betas(world.relevance[rows], prior, at_first, rng)
 
     seen = case.train.subset(rng.permutation(len(case.train))[:VALUES])
     rows = case.rows(seen)
     alpha, beta = world.prior.alpha[rows], world.prior.beta[rows]
     own = examination_at(world.examination, seen.contexts)
-    posterior = [item_posterior(seen, own, 1 - own, alpha, beta, level) for level in LEVELS]
+    emission = Emission(own, 1 - own)
+    if model.is_affine:
+        b = unattractive_at(world.examination, seen.contexts)
+        emission = Emission(own + b, 1 - own - b, b, 1 - b)
+    posterior = [item_posterior(seen, emission, alpha, beta, level) for level in LEVELS]
     betas = posterior[0].betas
     answers["seen_relevance"] = Answers(
-        theta[0] * world.relevance[rows],
-        theta[0] * betas.quantile(0.5),
-        theta[0] * np.stack([each.low for each in posterior]),
-        theta[0] * np.stack([each.high for each in posterior]),
-        theta[0] * betas.sample(rng, DRAWS).T,
+        floor[0] + theta[0] * world.relevance[rows],
+        floor[0] + theta[0] * betas.quantile(0.5),
+        floor[0] + theta[0] * np.stack([each.low for each in posterior]),
+        floor[0] + theta[0] * np.stack([each.high for each in posterior]),
+        floor[0] + theta[0] * betas.sample(rng, DRAWS).T,
     )
     row = display_rows(world)
     shown = rng.permutation(np.flatnonzero(np.isin(row, case.rows(case.unseen))))[:VALUES]
     contexts, _ = model.world(world.position_bias)
-    bias = theta[display_contexts(world, model, contexts)[shown]]
+    context = display_contexts(world, model, contexts)[shown]
     prior = Beta(world.prior.alpha[row[shown]], world.prior.beta[row[shown]])
-    answers["click_probability"] = _of_betas(world.relevance[row[shown]], prior, bias, rng)
+    line = (theta[context], floor[context])
+    answers["click_probability"] = _of_betas(world.relevance[row[shown]], prior, line, rng)
     return answers
 
 
 def _of_betas(
-    relevance: np.ndarray, betas: Beta, factor: np.ndarray | float, rng: np.random.Generator
+    relevance: np.ndarray,
+    betas: Beta,
+    line: tuple[np.ndarray | float, np.ndarray | float],
+    rng: np.random.Generator,
 ) -> Answers:
-    """Answers on factor x relevance, which is known to follow the Betas."""
+    """Answers on a line (slope, offset) in relevance, which is known to follow the Betas."""
+    factor, offset = line
     ends = [betas.interval(level) for level in LEVELS]
     return Answers(
-        factor * relevance,
-        factor * betas.quantile(0.5),
-        factor * np.stack([low for low, _ in ends]),
-        factor * np.stack([high for _, high in ends]),
-        (factor * betas.sample(rng, DRAWS)).T,
+        offset + factor * relevance,
+        offset + factor * betas.quantile(0.5),
+        offset + factor * np.stack([low for low, _ in ends]),
+        offset + factor * np.stack([high for _, high in ends]),
+        (offset + factor * betas.sample(rng, DRAWS)).T,
     )
 
 

@@ -17,13 +17,22 @@ from epiclick.arguments import BiasKind
 from epiclick.beta import Beta
 from epiclick.calibration.answers import DRAWS, LEVELS, VALUES, Answers
 from epiclick.calibration.families import Case, display_contexts, display_probability, display_rows
+from epiclick.click_models.click_model import Emission
 from epiclick.click_models.registry import click_model
 from epiclick.data.features import FeatureTable
 from epiclick.data.page_lists import PageLists
+from epiclick.fitted.affine_table import lines_of
 from epiclick.fitted.parameters import Parameters, parameter_draws
-from epiclick.fitted.prediction import bias_by, going_on_by, lists_of, relevance_of_pairs
+from epiclick.fitted.prediction import (
+    emission_by,
+    floor_by,
+    going_on_by,
+    lists_of,
+    relevance_of_pairs,
+)
 from epiclick.reading.pages import still_reading
-from epiclick.simulate.users import examination_at
+from epiclick.relevance.reported import reported
+from epiclick.simulate.users import examination_at, unattractive_at
 
 if TYPE_CHECKING:
     from epiclick.api import BaseModel
@@ -116,6 +125,7 @@ class Questions:
         """Answers on all quantities for which the model reports an uncertainty, by name."""
         asked: dict[str, Callable[[], Answers | None]] = {
             "position_bias": self.position_bias,
+            "click_offset": self.click_offset,
             "unseen_relevance": self.unseen_relevance,
             "seen_relevance": self.seen_relevance,
             "click_probability": self.click_probability,
@@ -128,7 +138,8 @@ class Questions:
     def position_bias(self) -> Answers | None:
         """Examination of all contexts relative to the anchor; None if it is a point estimate.
 
-        For the position-based model these are all positions but the first.
+        For the position-based model these are all positions but the first; where unattractive items
+        are clicked too, slopes of a click in relevance.
         """
         if self.model.click_table()["low"].isna().all():
             return None
@@ -137,25 +148,44 @@ class Questions:
             return None
         first = fitted.anchor or 0
         theta = examination_at(self.case.world.examination, fitted.contexts)
-        tables = [self.model.click_table(self.intervals, level=level) for level in LEVELS]
         if fitted.clicks.has_latent_state:  # going on after a click has an absolute scale
             going_on = fitted.clicks.world_going_on(self.case.world.position_bias)
             assert going_on is not None
-            truth, drawn, column = going_on, self._going_on.T, ""
+            # nothing follows a click at the last position
+            return self._of_table("", going_on, self._going_on, len(going_on) - 1)
+        truth = theta / theta[first]
+        emission = self._emission
+        if emission.is_affine:
+            values = lines_of(emission, first)[0]
         else:
-            truth, drawn = theta / theta[first], (self._bias / self._bias[:, [first]]).T
-            column = "relative_"
+            values = emission.attractive / emission.attractive[:, [first]]
+        return self._of_table("relative_", truth, values, first)
+
+    def click_offset(self) -> Answers | None:
+        """Offsets of clicks in all contexts but the anchor; None without such clicks."""
+        fitted = self.model.fitted_
+        if not self._emission.is_affine or self.model.click_table()["low"].isna().all():
+            return None
+        first, world = fitted.anchor or 0, self.case.world.examination
+        slope, floor = (at(world, fitted.contexts) for at in (examination_at, unattractive_at))
+        truth = floor - slope / slope[first] * floor[first]
+        return self._of_table("offset_", truth, lines_of(self._emission, first)[1], first)
+
+    def _of_table(
+        self, prefix: str, truth: np.ndarray, values: np.ndarray, without: int
+    ) -> Answers | None:
+        """Answers on columns of `click_table` but for one context; values are (draws, contexts)."""
+        tables = [self.model.click_table(self.intervals, level=level) for level in LEVELS]
         low, high = (
-            np.stack([table[f"{column}{end}"].to_numpy() for table in tables])
+            np.stack([table[f"{prefix}{end}"].to_numpy() for table in tables])
             for end in ("low", "high")
         )
         used = np.isfinite(low).all(axis=0) & np.isfinite(truth)  # at its bound: no interval
-        # nothing follows a click at the last position
-        used[-1 if fitted.clicks.has_latent_state else first] = False
+        used[without] = False
         if not used.any():
             return None
-        drawn = drawn[used]
-        return Answers(truth[used], np.median(drawn, axis=1), low[:, used], high[:, used], drawn)
+        own = values.T[used]
+        return Answers(truth[used], np.median(own, axis=1), low[:, used], high[:, used], own)
 
     def unseen_relevance(self) -> Answers:
         """Relevance of some items of the queries held back."""
@@ -163,7 +193,7 @@ class Questions:
         pairs = self._some(len(counts), 1)
         rows = self.case.rows(counts)[pairs]
         truth = self.case.world.click_if_first[rows]
-        draws = self._relevance(pairs, 2)
+        draws = reported(self._attraction(pairs, 2).T, self._floor).T
         if not self.case.family.with_features:
             return Answers.of_draws(truth, draws)
         low, high = self._intervals(lambda: self.model.relevance(self._table(rows)))
@@ -206,7 +236,7 @@ class Questions:
         pairs = np.searchsorted(rows, row[chosen])  # rows ascend as the pairs do
         model = click_model(self.case.family.click_model)
         context = display_contexts(world, model, self.model.fitted_.contexts)[chosen]
-        draws = self._bias[:, context].T * self._relevance(pairs, 7)
+        draws = self._emission.at(context).click_probability(self._attraction(pairs, 7).T).T
         return Answers.of_draws(display_probability(world)[chosen], draws)
 
     def _clicks_on_pages(self) -> Answers:
@@ -224,7 +254,7 @@ class Questions:
             stay = 1 - np.where(lists.shown, satisfied[lists.pair], 0.0)
         truth = _chances(lists, world.relevance[rows], stay)[cells]
         pairs = np.arange(len(counts))
-        relevance = self._relevance(pairs, 7)  # (pairs, draws)
+        relevance = self._attraction(pairs, 7)  # (pairs, draws)
         by_item = self._satisfaction(7)
         draws = []
         for j, draw in enumerate(self._parameters):
@@ -284,10 +314,15 @@ class Questions:
         return [drawn[i % len(drawn)] for i in range(DRAWS)]
 
     @cached_property
-    def _bias(self) -> np.ndarray:
-        """(draws, contexts) draws of examination in the model's contexts."""
+    def _emission(self) -> Emission:
+        """(draws, contexts) draws of the emission in the model's contexts."""
         fitted = self.model.fitted_
-        return bias_by(fitted, self._parameters, np.arange(len(fitted.contexts)))[0]
+        return emission_by(fitted, self._parameters, np.arange(len(fitted.contexts)))
+
+    @cached_property
+    def _floor(self) -> np.ndarray | None:
+        """(draws,) least relevance under each, or None."""
+        return floor_by(self.model.fitted_, self._parameters)
 
     @cached_property
     def _by_draw(self) -> tuple[np.ndarray, np.ndarray]:
@@ -295,8 +330,8 @@ class Questions:
         networks = [parameters.layers for parameters in self._parameters]
         return relevance_of_pairs(self.model.fitted_, networks, self.case.unseen)
 
-    def _relevance(self, pairs: np.ndarray, stream: int) -> np.ndarray:
-        """(pairs, draws) draws of relevance of some pairs held back, one per draw of parameters."""
+    def _attraction(self, pairs: np.ndarray, stream: int) -> np.ndarray:
+        """(pairs, draws) draws for some pairs held back, one per draw of the parameters."""
         one, other = (part[:, pairs] for part in self._by_draw)
         rng = np.random.default_rng([self.case.seed, stream])
         return self.model.fitted_.relevance_head.draw(one, other, rng).T

@@ -11,7 +11,7 @@ from epiclick.click_models.registry import REGISTRY
 if TYPE_CHECKING:
     Users = str
 else:
-    Users = Literal[(*REGISTRY, "impatient", "trust", "personal")]
+    Users = Literal[(*REGISTRY, "impatient", "personal")]
 THETA = "numbers such as 1,.5,.33"
 
 

@@ -47,6 +47,7 @@ class Cascade:
     channels: ClassVar[tuple[Channel, ...]] = (CLICK,)
     has_latent_state: ClassVar[bool] = False
     knows_examination: ClassVar[bool] = True
+    is_affine: ClassVar[bool] = False
 
     def history_columns(self, log: "ir.Table") -> Mapping[str, "ir.Value"]:
         """1 if there is a click above a display on its page, else 0."""

@@ -111,6 +111,7 @@ class ClickModel(Protocol):
         parameter: name of one of its parameters, for tables: "position bias".
         knows_examination: whether a page's clicks determine which of its items were examined, so
             that nothing has to be learned from items that were shown in several contexts.
+        is_affine: whether unattractive items can be clicked, so that emissions have B.
     """
 
     name: ClassVar[str]
@@ -120,6 +121,7 @@ class ClickModel(Protocol):
     has_latent_state: ClassVar[bool]
     parameter: ClassVar[str]
     knows_examination: ClassVar[bool]
+    is_affine: ClassVar[bool]
 
     def history_columns(self, log: "ir.Table") -> Mapping[str, "ir.Value"]:
         """The history columns, as Ibis expressions over a log.

@@ -5,7 +5,7 @@ The parameter of a context is the logit of theta_c, the probability that an item
 
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,6 +18,8 @@ NEAREST_START = 0.02
 @dataclass(frozen=True)
 class Examination:
     """Base of these models: one parameter for each context, and one anchor."""
+
+    is_affine: ClassVar[bool] = False
 
     def size(self, contexts: int) -> int:
         """One for each context."""

@@ -3,6 +3,8 @@ r"""Priors of a click model's parameters.
 `UniformPrior`: every probability is uniform between 0 and 1; the log density in logits is
 :math:`\log \sigma(x) + \log \sigma(-x)`.
 
+`SomeGaussianPrior`: the same, but some parameters are Gaussian in logits by the model's choice.
+
 `EffectsPrior`: contexts that share a property (a position, a distance) have similar parameters. In
 logits, with an effect for every group of every kind,
 
@@ -14,7 +16,7 @@ learned (type-II maximum likelihood, under a weak hyperprior). A context that wa
 thus predicted from its position and distance, to the extent that other contexts share their
 effects.
 
-Both accept external knowledge of some of the parameters, as a Gaussian in logits.
+All accept external knowledge of some of the parameters, as a Gaussian in logits.
 """
 
 from collections.abc import Mapping
@@ -158,6 +160,68 @@ class UniformPrior:
     def _filled(self) -> tuple[np.ndarray, np.ndarray]:
         """`known_mean` and `known_sd` without NaN: unselected branches need finite derivatives."""
         return np.where(self._known, self.known_mean, 0), np.where(self._known, self.known_sd, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class SomeGaussianPrior:
+    """Independent parameters, Gaussian in logits where the model says so, others uniform.
+
+    Attributes:
+        mean: (free,) of the Gaussians, in logits; NaN where the probability is uniform.
+        sd: (free,) their standard deviations.
+        known_mean: (free,) externally known values, in logits; NaN for unknown ones.
+        known_sd: (free,) their standard deviations.
+    """
+
+    mean: np.ndarray
+    sd: np.ndarray
+    known_mean: np.ndarray
+    known_sd: np.ndarray
+
+    @classmethod
+    def of(cls, mean: np.ndarray, sd: np.ndarray) -> Self:
+        """The prior without external knowledge."""
+        return cls(mean, sd, unknown(len(mean)), unknown(len(mean)))
+
+    def log_density(self, x: Any, xp: ModuleType = np) -> Any:
+        """Logarithm of the density, up to a constant."""
+        return self._all.log_density(x, xp)
+
+    def gradient(self, x: np.ndarray) -> np.ndarray:
+        """(free,) first derivatives."""
+        return self._all.gradient(x)
+
+    def hessian(self, x: np.ndarray) -> np.ndarray:
+        """(free, free) second derivatives."""
+        return self._all.hessian(x)
+
+    def learned(self, x: np.ndarray, slope: np.ndarray, information: np.ndarray) -> Self:
+        """The same: it has no hyperparameters."""
+        return self
+
+    def given(self, mean: np.ndarray, sd: np.ndarray) -> Self:
+        """The prior with externally known parameters."""
+        return replace(self, known_mean=mean, known_sd=sd)
+
+    def hyperparameters(self) -> dict[str, float]:
+        """Empty."""
+        return {}
+
+    def probability_sd(self) -> np.ndarray:
+        """(free,) prior standard deviation of each probability."""
+        return self._all.probability_sd()
+
+    def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        """(count, free) draws."""
+        return self._all.draw(rng, count)
+
+    @cached_property
+    def _all(self) -> UniformPrior:
+        """The same density; external knowledge replaces the model's Gaussians."""
+        given = np.isfinite(self.known_mean)
+        return UniformPrior(
+            np.where(given, self.known_mean, self.mean), np.where(given, self.known_sd, self.sd)
+        )
 
 
 LEVEL_SD = 2.0

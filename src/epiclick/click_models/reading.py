@@ -42,6 +42,7 @@ class Reading:
     history: ClassVar[tuple[str, ...]] = ()
     has_latent_state: ClassVar[bool] = True
     knows_examination: ClassVar[bool] = True
+    is_affine: ClassVar[bool] = False
 
     def history_columns(self, log: "ir.Table") -> Mapping[str, "ir.Value"]:
         """No history columns: counts have the lists of pages instead."""

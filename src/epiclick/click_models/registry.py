@@ -22,6 +22,7 @@ class Entry(NamedTuple):
 REGISTRY: Mapping[str, Entry] = {
     "pbm": Entry("epiclick.click_models.pbm", "PositionBased", "EpistemicPBM"),
     "ubm": Entry("epiclick.click_models.ubm", "UserBrowsing", "EpistemicUBM"),
+    "trust": Entry("epiclick.click_models.trust", "TrustBased", "EpistemicTrustPBM"),
     "cascade": Entry("epiclick.click_models.cascade", "Cascade", "EpistemicCascade"),
     "dcm": Entry("epiclick.click_models.reading", "DependentClicks", "EpistemicDCM"),
     "sdbn": Entry("epiclick.click_models.reading", "SimplifiedDBN", "EpistemicSDBN"),

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from epiclick.api import BaseModel
 from epiclick.arguments import is_number, is_whole, shown
-from epiclick.click_models.click_model import SATISFACTION, Emission
+from epiclick.click_models.click_model import SATISFACTION
 from epiclick.comparison.factors import GoingOn, factors_of
 from epiclick.comparison.rankings import Ranking, read_ranking
 from epiclick.comparison.result import Comparison
@@ -28,7 +28,7 @@ from epiclick.errors import InputError
 from epiclick.evaluation.backtest import backtest as run_backtest
 from epiclick.evaluation.truth import Truth
 from epiclick.fitted.parameters import Parameters, parameter_draws
-from epiclick.fitted.prediction import bias_by
+from epiclick.fitted.prediction import emission_by, floor_by, reported_emission
 from epiclick.fitted.state import FittedModel, given_of
 from epiclick.fitted.tables import stored_at_bound
 from epiclick.identification.identifiability import named
@@ -125,7 +125,11 @@ def compare(
             [MEASURES[name] for name in measures],
             len(items),
             fitted.clicks.states(fitted.contexts),
-            Emission(*bias_by(fitted, draws, np.arange(len(fitted.contexts)))),
+            # relevance is the reported one, of items that a model keeps as of all others
+            reported_emission(
+                emission_by(fitted, draws, np.arange(len(fitted.contexts))),
+                floor_by(fitted, draws),
+            ),
             going_on,
         ),
         np.tile(items.was_seen, 2 if has_satisfaction else 1),

@@ -14,12 +14,13 @@ from epiclick.data.counts import ClickCounts
 from epiclick.data.features import FeatureTable
 from epiclick.errors import InputError
 from epiclick.fitted.parameters import Parameters
-from epiclick.fitted.prediction import networks_of, relevance_by, relevance_of_rows
+from epiclick.fitted.prediction import floor_by, networks_of, relevance_by, relevance_of_rows
 from epiclick.fitted.state import FittedModel, given_of
 from epiclick.posterior.item_posterior import moments_by_draw
 from epiclick.posterior.reading_items import ItemDraws, reading_item_draws
 from epiclick.relevance.average import total_moments
 from epiclick.relevance.heads import exposure
+from epiclick.relevance.reported import reported_moments
 
 CHUNK = 1024  # items at once
 
@@ -189,11 +190,11 @@ def _of_rows(
     fitted: FittedModel, features: FeatureTable, rows: np.ndarray, draws: Sequence[Parameters]
 ) -> Iterator[Moments]:
     """Moments of items known by their features."""
-    networks = networks_of(draws)
+    networks, floor = networks_of(draws), floor_by(fitted, draws)
     for start in range(0, len(rows), CHUNK):
         part = rows[start : start + CHUNK]
         for alpha, beta in relevance_of_rows(fitted, networks, features, part):
-            yield _moments(fitted, alpha, beta, len(draws))
+            yield reported_moments(*_moments(fitted, alpha, beta, len(draws)), floor)
 
 
 def _of_kept(fitted: FittedModel, kept: np.ndarray, draws: int) -> Iterator[Moments]:
@@ -218,7 +219,8 @@ def _of_population(
     else:
         never_shown = exposure(np.zeros((1, len(given_of(fitted)[0]))))
         alpha, beta = relevance_by(fitted, networks, never_shown)
-    means, variances = _moments(fitted, alpha, beta, len(draws))
+    own = _moments(fitted, alpha, beta, len(draws))
+    means, variances = reported_moments(*own, floor_by(fitted, draws))
     mean, variance = total_moments(means.T, variances.T)  # over the population, per draw
     for start in range(0, items.unknown, CHUNK):
         shape = (len(draws), min(CHUNK, items.unknown - start))

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from epiclick.click_models.click_model import Emission
 from epiclick.data.counts import ClickCounts
 from epiclick.data.robots import suspicious_pages
 from epiclick.diagnostics.contraction import (
@@ -27,11 +28,21 @@ from epiclick.diagnostics.contraction import (
     contexts_at_bound,
     prior_contraction,
 )
-from epiclick.diagnostics.randomised import NOT_COMPARED, compare_randomised
+from epiclick.diagnostics.randomised import (
+    NOT_COMPARED,
+    compare_randomised,
+    has_bias_by_position,
+)
+from epiclick.diagnostics.unattractive import unattractive_clicks
 from epiclick.errors import InputError
 from epiclick.fitted.parameters import ParameterPosterior
-from epiclick.fitted.prediction import bias_at, display_chances, mean_bias, over_entries
-from epiclick.fitted.state import FittedModel, history_of
+from epiclick.fitted.prediction import (
+    display_chances,
+    emission_at,
+    mean_emission,
+    over_entries,
+)
+from epiclick.fitted.state import FittedModel
 from epiclick.identification.anchor import Moved, moved_sentence
 from epiclick.identification.identifiability import identifiability
 from epiclick.identification.unbounded import UnboundedBias, unbounded_bias
@@ -71,10 +82,35 @@ class FitCheck:
     least_expected: float
 
 
-def chi2_per_df(counts: ClickCounts, theta: np.ndarray, *, by_entry: bool = False) -> FitCheck:
+def chi2_of(fitted: FittedModel, counts: ClickCounts) -> FitCheck:
+    """Check counts against the examination that a model expects."""
+    if fitted.clicks.has_latent_state:
+        read, _ = display_chances(fitted, counts)
+        return chi2_per_df(counts, over_entries(counts, read), by_entry=True)
+    return chi2_of_emission(counts, emission_at(fitted, counts.contexts))
+
+
+def chi2_of_emission(counts: ClickCounts, emission: Emission) -> FitCheck:
+    """Check counts against an emission (contexts,), with each pair's best relevance under it."""
+    if emission.unattractive is None:
+        return chi2_per_df(counts, emission.attractive)
+    rise = emission.attractive - emission.unattractive
+    return chi2_per_df(counts, rise, emission.unattractive)
+
+
+def chi2_per_df(
+    counts: ClickCounts,
+    theta: np.ndarray,
+    floor: np.ndarray | None = None,
+    *,
+    by_entry: bool = False,
+) -> FitCheck:
     """Check counts against a position bias, with each pair's best relevance under it.
 
     Position bias is (contexts,), or (entries,) if `by_entry`, where it differs between pages.
+
+    Where unattractive items are clicked too, with probability `floor` (contexts,), p is
+    floor + theta zeta, and h is proportional to N theta^2 / (p (1 - p)).
 
     Entries are chosen by a relevance fitted to all of a pair's entries, and tested with one fitted
     to the chosen ones alone: otherwise the entries left out absorb part of the fit, and the ratio
@@ -101,31 +137,30 @@ def chi2_per_df(counts: ClickCounts, theta: np.ndarray, *, by_entry: bool = Fals
         values[used].astype(np.float64) for values in (counts.displays, counts.clicks)
     )
     bias = theta[used] if by_entry else theta[context]
-    expected = displays * bias * best_relevance(pair, bias, displays, clicks)
+    base = None if floor is None else floor[context]
+    expected = displays * _best_chance(pair, bias, displays, clicks, base)
     rarer = np.minimum(expected, displays - expected)  # of clicks and displays without one
 
     for least in LEAST_EXPECTED:
         chosen = _of_two_or_more(pair, rarer >= least * (1 - ROUNDING))
-        of_chosen = (pair[chosen], bias[chosen], displays[chosen], clicks[chosen])
-        entries = len(of_chosen[0])
-        biases = max(len(np.unique(context[chosen])) - 1, 0)
-        df = entries - len(np.unique(of_chosen[0])) - biases
+        own = None if base is None else base[chosen]
+        of_chosen = (pair[chosen], bias[chosen], displays[chosen], clicks[chosen], own)
+        entries = int(chosen.sum())
+        # of each context but one, its bias, and how often unattractive items are clicked
+        biases = max(len(np.unique(context[chosen])) - 1, 0) * (1 if floor is None else 2)
+        df = entries - len(np.unique(pair[chosen])) - biases
         if df >= ENOUGH:
             break
     chi2 = _pearson(*of_chosen)
     return FitCheck(chi2, df, chi2 / df if df > 0 else None, entries, least)
 
 
-def chi2_of(fitted: FittedModel, counts: ClickCounts) -> FitCheck:
-    """Check counts against the examination that a model expects."""
-    if fitted.clicks.has_latent_state:
-        read, _ = display_chances(fitted, counts)
-        return chi2_per_df(counts, over_entries(counts, read), by_entry=True)
-    return chi2_per_df(counts, bias_at(fitted, counts.contexts)[0])
-
-
 def best_relevance(
-    pair: np.ndarray, bias: np.ndarray, displays: np.ndarray, clicks: np.ndarray
+    pair: np.ndarray,
+    bias: np.ndarray,
+    displays: np.ndarray,
+    clicks: np.ndarray,
+    floor: np.ndarray | None = None,
 ) -> np.ndarray:
     r"""Maximum-likelihood relevance of each entry's pair given the position bias: (entries,).
 
@@ -133,13 +168,18 @@ def best_relevance(
 
     .. math:: \sum_k M_k = \sum_k W_k \frac{\theta_k \zeta}{1 - \theta_k \zeta},
 
-    whose right side increases with zeta.
+    whose right side increases with zeta. With a floor f_k it solves, between the values that keep
+    every probability between 0 and 1,
+
+    .. math:: \sum_k M_k \frac{\theta_k}{f_k + \theta_k \zeta} =
+              \sum_k W_k \frac{\theta_k}{1 - f_k - \theta_k \zeta}.
 
     Args:
         pair: (entries,) in ascending order.
         bias: (entries,) theta of the entry's context.
         displays: (entries,) N.
         clicks: (entries,) M; W = N - M.
+        floor: (entries,) probability of a click without relevance; None for 0.
     """
     if not len(pair):
         return np.zeros(0)
@@ -147,13 +187,33 @@ def best_relevance(
     size = np.diff(np.r_[first, len(pair)])
     total = np.add.reduceat(clicks, first)  # (pairs,)
     low, high = np.zeros(len(first)), 1 / np.maximum.reduceat(bias, first)
+    if floor is not None:
+        low = np.maximum.reduceat(-floor / bias, first)
+        high = np.minimum.reduceat((1 - floor) / bias, first)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         p = bias * np.repeat(middle, size)
-        # p rounds to 1 only where the upper end is the solution, and there all displays have clicks
-        below = np.add.reduceat((displays - clicks) * _ratio(p, 1 - p), first) < total
+        if floor is None:
+            # p rounds to 1 only where the upper end is the solution: all displays have clicks
+            below = np.add.reduceat((displays - clicks) * _ratio(p, 1 - p), first) < total
+        else:
+            p = floor + p
+            score = clicks * _ratio(bias, p) - (displays - clicks) * _ratio(bias, 1 - p)
+            below = np.add.reduceat(score, first) > 0
         low, high = np.where(below, middle, low), np.where(below, high, middle)
     return np.repeat((low + high) / 2, size)
+
+
+def _best_chance(
+    pair: np.ndarray,
+    bias: np.ndarray,
+    displays: np.ndarray,
+    clicks: np.ndarray,
+    floor: np.ndarray | None,
+) -> np.ndarray:
+    """(entries,) probability of a click with each pair's best relevance."""
+    chance = bias * best_relevance(pair, bias, displays, clicks, floor)
+    return chance if floor is None else np.clip(floor + chance, 0, 1)
 
 
 def _of_two_or_more(pair: np.ndarray, good: np.ndarray) -> np.ndarray:
@@ -163,11 +223,19 @@ def _of_two_or_more(pair: np.ndarray, good: np.ndarray) -> np.ndarray:
     return good & (np.bincount(pair, good)[pair] >= 2)
 
 
-def _pearson(pair: np.ndarray, bias: np.ndarray, displays: np.ndarray, clicks: np.ndarray) -> float:
-    p = bias * best_relevance(pair, bias, displays, clicks)
+def _pearson(
+    pair: np.ndarray,
+    bias: np.ndarray,
+    displays: np.ndarray,
+    clicks: np.ndarray,
+    floor: np.ndarray | None,
+) -> float:
+    p = _best_chance(pair, bias, displays, clicks, floor)
     # a fit to no clicks, or to clicks only, is exact: 0 / 0 is 0
     gap = _ratio((clicks - displays * p) ** 2, displays * p * (1 - p))
     information = _ratio(displays * p, 1 - p)
+    if floor is not None:
+        information = _ratio(displays * bias**2, p * (1 - p))
     leverage = _ratio(information, np.bincount(pair, information)[pair])
     return float(np.sum(gap * (1 - leverage / displays)))
 
@@ -232,7 +300,7 @@ def check_fit(
         moved: why the anchor is not the first position, where it was chosen automatically.
         whole: the log including held-out pairs, whose pages are searched for robots.
     """
-    theta, _ = mean_bias(fitted)
+    emission = mean_emission(fitted)
     known_examination = fitted.clicks.knows_examination
     found, fit = identifiability(train), chi2_of(fitted, train)
     held = () if known is None else fixed_contexts(known)
@@ -253,7 +321,7 @@ def check_fit(
         "anchor": _describe_anchor(fitted, moved),
         "at_bound": [each.to_dict(fitted.contexts) for each in at_bound],
     }
-    robots = None if whole is None else suspicious_pages(whole, theta)
+    robots = None if whole is None else suspicious_pages(whole, emission.attractive)
     records["robots"] = {
         "checked": whole is not None and whole.page_clicks is not None,
         "found": None if robots is None else {**asdict(robots), "words": robots.message},
@@ -266,6 +334,10 @@ def check_fit(
     if narrowed is not None and fitted.posterior is not None:
         words += [*narrowed.sentences(), *_borrowed(fitted, train)]
         warnings += narrowed.warnings
+        affine = unattractive_clicks(fitted, level) if fitted.clicks.is_affine else None
+        if affine is not None:
+            words += affine.sentences()
+            warnings += affine.warnings
         tail_warnings, tail_notes = _tail(fitted.posterior)
         warnings += tail_warnings
         words += tail_notes
@@ -281,8 +353,9 @@ def check_fit(
             "gradient": fitted.posterior.gradient,
             "hyperparameters": dict(fitted.posterior.hyperparameters),
             "by_position": narrowed.to_records(),
+            **({} if affine is None else {"unattractive": affine.to_records()}),
         }
-    if randomised is not None and history_of(fitted):
+    if randomised is not None and not has_bias_by_position(fitted):
         words.append(NOT_COMPARED)
     elif randomised is not None:
         compared = compare_randomised(fitted, randomised, level, bound)

@@ -20,18 +20,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from epiclick.click_models.priors import is_fixed, logit_normal_sd
+from epiclick.fitted.prior_share import LITTLE, NOTHING, parameter_sds
 from epiclick.fitted.state import FittedModel
-from epiclick.fitted.tables import click_table
+from epiclick.fitted.tables import attractive_table
 from epiclick.identification.anchor import anchor_option
 from epiclick.identification.identifiability import SHOWN, named
 from epiclick.identification.unbounded import UnboundedBias
 from epiclick.posterior.laplace import KnownBias
-
-NOTHING, LITTLE = 0.8, 0.5
-"""Remaining shares of the prior's standard deviation at which clicks say next to nothing, or
-little. (The Gaussian in logits that replaces a uniform prior has a share of 0.91 before any
-click.)"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +40,7 @@ class PriorContraction:
         after: (contexts,) of the posterior, as in its intervals; NaN where bias is fixed or at its
             bound.
         given: (contexts,) whether the prior was given by the user.
+        what: what the bias is called.
     """
 
     contexts: pa.Table
@@ -52,6 +48,7 @@ class PriorContraction:
     before: np.ndarray
     after: np.ndarray
     given: np.ndarray
+    what: str = "position bias"
 
     @property
     def left(self) -> np.ndarray:
@@ -80,8 +77,8 @@ class PriorContraction:
         left, own = self.left, np.isfinite(self.left)
         if own.any():
             found.append(
-                f"The clicks have narrowed the prior of position bias to {_range(left[own])} of "
-                "its width."
+                f"The clicks have narrowed the prior of {self.what} to {_range(left[own])} of its "
+                "width."
             )
         little = np.flatnonzero((left >= LITTLE) & (left < NOTHING) & ~self.given)
         if len(little):
@@ -125,23 +122,16 @@ def prior_contraction(
     if fitted.posterior is None:
         return None
     contexts = len(fitted.contexts)
-    free = fitted.clicks.free(contexts, fitted.anchor)
-    before, after = np.full(contexts, np.nan), np.full(contexts, np.nan)
-    prior = fitted.clicks.prior(fitted.contexts, fitted.anchor)
-    given = np.zeros(contexts, bool)
-    if known is not None:
-        prior, given = prior.given(known.mean[free], known.sd[free]), np.isfinite(known.mean)
-    held = is_fixed(prior)
-    before[free] = np.where(held, np.nan, prior.probability_sd())
-    variance = np.diag(fitted.posterior.robust)[: len(free)]
-    posterior_sd = logit_normal_sd(fitted.posterior.mean[: len(free)], np.sqrt(variance))
-    after[free] = np.where(held, np.nan, posterior_sd)
+    given = np.zeros(contexts, bool) if known is None else np.isfinite(known.mean)
+    every = parameter_sds(fitted, *(known or (None, None)))
+    before, after = (each[:contexts].copy() for each in every)
     after[list(at_bound)] = np.nan
     if fitted.clicks.has_latent_state:
         # below the last position there is nothing to go on to
         position = np.array(fitted.contexts["position"].to_pylist())
         before[position == position.max()] = np.nan
-    return PriorContraction(fitted.contexts, fitted.anchor, before, after, given)
+    what = "clicks on attractive items" if fitted.clicks.is_affine else fitted.clicks.parameter
+    return PriorContraction(fitted.contexts, fitted.anchor, before, after, given, what)
 
 
 def _range(shares: np.ndarray) -> str:
@@ -183,7 +173,7 @@ def contexts_at_bound(
     """
     if fitted.anchor is None:
         return ()
-    table = click_table(fitted, LEVEL)
+    table = attractive_table(fitted, LEVEL)
     mean, low = table["mean"].to_numpy(float), table["low"].to_numpy(float)
     log_ratio = unbounded.values(fitted.anchor)
     found = []

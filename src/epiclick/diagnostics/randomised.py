@@ -25,7 +25,7 @@ from scipy import special
 from epiclick.data.counts import ClickCounts
 from epiclick.errors import InputError
 from epiclick.fitted.parameters import parameter_draws
-from epiclick.fitted.prediction import contexts_of, mean_bias
+from epiclick.fitted.prediction import contexts_of, mean_emission
 from epiclick.fitted.state import FittedModel, history_of
 from epiclick.identification.identifiability import named
 
@@ -39,9 +39,15 @@ DRAWS = 4_000
 
 NOT_COMPARED = (
     "Randomised pages give a bias by position, which this click model does not have: how often a "
-    "position is examined depends on the last click above it. They can only be compared with the "
-    "position-based model (--click-model pbm)."
+    "position is examined depends on the last click above it, or clicks there are not in "
+    "proportion to relevance. They can only be compared with the position-based model "
+    "(--click-model pbm)."
 )
+
+
+def has_bias_by_position(fitted: FittedModel) -> bool:
+    """Whether clicks are in proportion to one bias for each position."""
+    return not history_of(fitted) and not fitted.clicks.is_affine
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,13 +139,13 @@ def compare_randomised(
     Positions are compared within equal values of the other context columns, as these are not
     random (a user's device, say). A model's bias at its bound, or relative to one, has no interval.
 
-    A model whose contexts have a history has no bias by position alone, and is rejected.
+    A model without a bias by position alone is rejected.
     """
-    if history_of(fitted):
+    if not has_bias_by_position(fitted):
         raise InputError(NOT_COMPARED, code="no-bias-by-position")
     index = contexts_of(fitted, randomised.contexts, warn=False)
     context = index[randomised.context]
-    bias, _ = mean_bias(fitted)
+    bias = mean_emission(fitted).attractive
     log_bias = _log_bias_draws(fitted)
     against = _references(fitted)
     half = special.ndtri((1 + level) / 2)

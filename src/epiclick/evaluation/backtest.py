@@ -19,19 +19,22 @@ from epiclick.data.counts import ClickCounts
 from epiclick.errors import InputError
 from epiclick.fitted.parameters import parameter_draws
 from epiclick.fitted.prediction import (
-    bias_by,
     chunks_of,
     click_probabilities,
     contexts_of,
+    emission_by,
+    floor_by,
     going_on_by,
     lists_of,
     networks_of,
     over_entries,
     relevance_of_pairs,
+    reported_emission,
     satisfaction_before,
 )
 from epiclick.fitted.state import FittedModel
 from epiclick.reading.pages import still_reading
+from epiclick.relevance.reported import reported
 
 DRAWS = 256
 """Of the parameters, for their spread; predictions need fewer, as means converge sooner."""
@@ -146,7 +149,12 @@ def predicted_by_draws(
         return _read_by_draws(fitted, counts, shown), FEWEST_DRAWS / 2
     draws = parameter_draws(fitted, count)
     networks = networks_of(draws)
-    theta, _ = bias_by(fitted, draws, contexts_of(fitted, counts.contexts, warn=False))
+    floor = floor_by(fitted, draws)
+    emission = reported_emission(
+        emission_by(fitted, draws, contexts_of(fitted, counts.contexts, warn=False)), floor
+    )
+    rise, offset = emission.attractive, emission.unattractive
+    rise = rise if offset is None else rise - offset
     # a row for every (context, group), since within one all displays have the same bias
     row = counts.context[shown.entry] * shown.groups + shown.group
     displays = sparse.csc_array(
@@ -156,11 +164,16 @@ def predicted_by_draws(
     total, first = np.zeros((shown.groups, len(draws))), 0
     for _, _, part in chunks_of(counts, CHUNK):
         alpha, beta = relevance_of_pairs(fitted, networks, part)
-        relevance = with_known_items(fitted, part, alpha / (alpha + beta))
+        mean = alpha / (alpha + beta)
+        if floor is not None:
+            mean = reported(np.broadcast_to(mean, (len(draws), len(part))), floor)
+        relevance = with_known_items(fitted, part, mean)
         here = displays[:, first : first + len(part)]
         used, index = np.unique(here.indices, return_inverse=True)
         rows = sparse.csc_array((here.data, index, here.indptr), (len(used), len(part)))
-        clicks = theta.T[used // shown.groups] * (rows @ np.ascontiguousarray(relevance.T))
+        clicks = rise.T[used // shown.groups] * (rows @ np.ascontiguousarray(relevance.T))
+        if offset is not None:
+            clicks += offset.T[used // shown.groups] * rows.sum(axis=1)[:, None]
         np.add.at(total, used % shown.groups, clicks)
         first += len(part)
     # draws of a Gaussian come in pairs that mirror each other

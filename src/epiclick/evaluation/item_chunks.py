@@ -9,7 +9,7 @@ import pyarrow as pa
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import FeatureTable
 from epiclick.fitted.parameters import parameter_draws
-from epiclick.fitted.prediction import chunks_of, networks_of, relevance_of_pairs
+from epiclick.fitted.prediction import chunks_of, floor_by, networks_of, relevance_of_pairs
 from epiclick.fitted.state import FittedModel, Items
 from epiclick.fitted.tables import relevance_frames
 
@@ -92,10 +92,11 @@ def _by_clicks(fitted: FittedModel, log: ClickCounts, level: float) -> Iterator[
 
 
 def _by_features(fitted: FittedModel, log: ClickCounts, level: float) -> Iterator[ItemRelevance]:
-    networks = networks_of(parameter_draws(fitted))
+    draws = parameter_draws(fitted)
+    networks, floor = networks_of(draws), floor_by(fitted, draws)
     for _, _, part in chunks_of(log, CHUNK):
         found = relevance_of_pairs(fitted, networks, part)  # (members, pairs) each
-        own = fitted.relevance_head.columns(*found, level)
+        own = fitted.relevance_head.columns(*found, level, floor=floor)
         yield ItemRelevance(
             part.query_id,
             part.doc_id,

@@ -27,7 +27,7 @@ from epiclick.evaluation.click_scores import BASELINES, ClickScores, kept_rates,
 from epiclick.fitted.prediction import (
     click_probabilities,
     display_chances,
-    draw_bias,
+    draw_emission,
     relevance_before,
 )
 from epiclick.fitted.state import FittedModel
@@ -199,7 +199,7 @@ def joint_scores(fitted: FittedModel, counts: ClickCounts, scored: ScoredDisplay
         mean = score_clicks(scored.counts, scored.probability).display_log_likelihood
         total = mean * counts.total_displays
         return JointScores(total, total)
-    emission = Emission(*draw_bias(fitted, counts.contexts, SAMPLES))
+    emission = draw_emission(fitted, counts.contexts, SAMPLES)
     return joint_log_likelihood(counts, emission, *relevance_before(fitted, counts))
 
 

@@ -14,15 +14,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from epiclick.click_models.click_model import Emission
 from epiclick.click_models.recursion import click_chances
 from epiclick.data.counts import ClickCounts
 from epiclick.data.shown_pages import ShownPages
 from epiclick.evaluation.backtest import with_known_items
 from epiclick.fitted.parameters import Parameters, parameter_draws
 from epiclick.fitted.prediction import (
-    bias_by,
     click_probabilities,
+    emission_by,
     given_contexts_of,
     going_on_by,
     lists_of,
@@ -90,7 +89,7 @@ def _recursion(
     """(pages, depth) whether the model knows the position, and the marginal probability there."""
     draws = parameter_draws(fitted)
     states = fitted.clicks.states(fitted.contexts)
-    emission = Emission(*bias_by(fitted, draws, np.arange(len(fitted.contexts))))
+    emission = emission_by(fitted, draws, np.arange(len(fitted.contexts)))
     given, index = counts.given
     place = given_contexts_of(fitted, given)[index]  # (contexts,)
     slots = np.where(pages.shown, place[counts.context[pages.entry]], -1)

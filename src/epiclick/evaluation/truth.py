@@ -19,7 +19,12 @@ from epiclick.evaluation.coverage import is_covered
 from epiclick.evaluation.item_chunks import ItemRelevance, item_chunks
 from epiclick.fitted.state import FittedModel
 from epiclick.fitted.tables import click_table
-from epiclick.simulate.users import USERS, examination_at, examination_table
+from epiclick.simulate.users import (
+    USERS,
+    examination_at,
+    examination_table,
+    unattractive_at,
+)
 from epiclick.simulate.world_files import (
     RELEVANCE,
     REMEDY,
@@ -50,8 +55,15 @@ class Truth:
     users: str = "pbm"
 
     def bias_at(self, contexts: pa.Table) -> np.ndarray:
-        """(contexts,) true bias; NaN where the contexts are not those of this world."""
+        """(contexts,) true bias; NaN where the contexts are not those of this world.
+
+        Where items without relevance are clicked too, how much clicks rise with relevance.
+        """
         return examination_at(examination_table(self.users, self.position_bias), contexts)
+
+    def unattractive_at(self, contexts: pa.Table) -> np.ndarray:
+        """(contexts,) true probability of a click on an item without relevance; NaN likewise."""
+        return unattractive_at(examination_table(self.users, self.position_bias), contexts)
 
     def click_chances(
         self, page: np.ndarray, position: np.ndarray, relevance: np.ndarray
@@ -130,9 +142,9 @@ class ItemCoverage:
 class CoverageCount:
     """Running counts over chunks of items."""
 
-    def __init__(self, truth: Truth, scale: float) -> None:
-        """Truth, and the true bias at the anchor, which relevance is multiplied by."""
-        self.truth, self.scale = truth, scale
+    def __init__(self, truth: Truth, scale: float, floor: float = 0.0) -> None:
+        """Truth, and the line in relevance that a click at the anchor is: floor + scale zeta."""
+        self.truth, self.scale, self.floor = truth, scale, floor
         self.items = self.covered = 0
         self.inside = np.zeros(len(CURVE_LEVELS), np.int64)
         self.error = 0.0
@@ -143,14 +155,20 @@ class CoverageCount:
         """A count for a world's truth; None without one, or where the model's scale is free."""
         if truth is None or fitted.anchor is None:
             return None
-        scale = float(truth.bias_at(fitted.contexts)[fitted.anchor])
-        return None if np.isnan(scale) else cls(truth, scale)
+        scale, floor = (
+            float(at(fitted.contexts)[fitted.anchor])
+            for at in (truth.bias_at, truth.unattractive_at)
+        )
+        users = USERS[truth.users].click_model
+        if users is not None and users.knows_examination:
+            scale, floor = 1.0, 0.0  # they read from the top, so they read the first item
+        return None if np.isnan(scale) else cls(truth, scale, floor)
 
     def add(self, part: ItemRelevance) -> None:
         """Count the intervals of some items that contain the truth; points have no intervals."""
         if np.isnan(part.low).any():
             return
-        truth = self.scale * self.truth.relevance_of(part.query_id, part.doc_id)
+        truth = self.floor + self.scale * self.truth.relevance_of(part.query_id, part.doc_id)
         known = ~np.isnan(truth)
         truth = truth[known]
         self.items += len(truth)

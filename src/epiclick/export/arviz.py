@@ -15,10 +15,13 @@ from epiclick.data.counts import ClickCounts
 from epiclick.data.features import FeatureTable, read_features
 from epiclick.data.writing import written_aside
 from epiclick.errors import InputError
+from epiclick.fitted.affine_table import lines_of
 from epiclick.fitted.parameters import Parameters, parameter_draws, without_uncertainty
 from epiclick.fitted.prediction import (
-    bias_by,
     contexts_of,
+    drawn,
+    emission_by,
+    floor_by,
     networks_of,
     relevance_of_pairs,
     relevance_of_rows,
@@ -26,6 +29,7 @@ from epiclick.fitted.prediction import (
 from epiclick.fitted.state import FittedModel
 from epiclick.fitted.tables import stored_at_bound
 from epiclick.relevance.average import matched_beta
+from epiclick.relevance.reported import reported
 
 LEVEL = 0.9  # of intervals, which are not used here
 
@@ -75,8 +79,11 @@ def _with_point_bias(
 
 
 def position_bias_samples(fitted: FittedModel, draws: Sequence[Parameters]) -> np.ndarray:
-    """(draws, contexts) bias in the model's contexts."""
-    return bias_by(fitted, draws, np.arange(len(fitted.contexts)))[0]
+    """(draws, contexts) bias in the model's contexts, as in `BaseModel.position_bias`."""
+    emission = emission_by(fitted, draws, np.arange(len(fitted.contexts)))
+    if emission.is_affine:
+        return lines_of(emission, fitted.anchor or 0)[0]
+    return emission.attractive
 
 
 def samples_given_clicks(
@@ -100,14 +107,15 @@ def samples_given_clicks(
         )
     shown = np.bincount(counts.pair, counts.displays, len(counts))
     chosen = counts.subset(np.argsort(-shown, kind="stable")[:most])
-    theta, rest = bias_by(fitted, draws, contexts_of(fitted, chosen.contexts))
+    emission = emission_by(fitted, draws, contexts_of(fitted, chosen.contexts))
     shape = (len(draws), len(chosen))
     priors = relevance_of_pairs(fitted, networks_of(draws), chosen)
     alpha, beta = (np.broadcast_to(part, shape) for part in priors)
     relevance = np.empty(shape)
     for j in range(len(draws)):
-        known = item_posterior(chosen, theta[j], rest[j], alpha[j], beta[j], LEVEL)
+        known = item_posterior(chosen, drawn(emission, j), alpha[j], beta[j], LEVEL)
         relevance[j] = matched_beta(known.mean, known.variance).sample(rng)
+    relevance = reported(relevance, floor_by(fitted, draws))
     return ItemSamples(chosen.query_id, chosen.doc_id, relevance, of=len(counts))
 
 

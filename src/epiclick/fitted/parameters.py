@@ -231,7 +231,13 @@ def to_vector(parameters: Parameters, clicks: ClickModel, anchor: int | None) ->
     logit = np.asarray(parameters.position.points.logit, np.float64)
     last = [layers[-1] for layers in (parameters.layers, parameters.satisfaction) if layers]
     flat = [np.asarray(part, np.float64).ravel() for layer in last for part in layer]
-    return np.concatenate([logit[clicks.free(len(logit), anchor)], *flat])
+    return np.concatenate([logit[_free(clicks, len(logit), anchor)], *flat])
+
+
+def _free(clicks: ClickModel, size: int, anchor: int | None) -> np.ndarray:
+    """Indices of the learned ones among all parameters of a click model, of this number."""
+    contexts = next(count for count in range(size + 1) if clicks.size(count) == size)
+    return clicks.free(contexts, anchor)
 
 
 def from_vector(
@@ -239,7 +245,7 @@ def from_vector(
 ) -> Parameters:
     """The parameters with those in the vector replaced; the inverse of `to_vector`."""
     logit = np.array(parameters.position.points.logit, np.float64)
-    free = clicks.free(len(logit), anchor)
+    free = _free(clicks, len(logit), anchor)
     logit[free] = vector[: len(free)]
     networks, start = [], len(free)
     for layers in (parameters.layers, parameters.satisfaction):

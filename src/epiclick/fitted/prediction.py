@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from epiclick.beta import Beta
+from epiclick.click_models.click_model import Emission
 from epiclick.data.arrays import locate_rows
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import FeatureTable
@@ -57,22 +58,64 @@ def _outputs(networks: Sequence[Layers], x: np.ndarray) -> np.ndarray:
     return outputs
 
 
-def bias_by(
-    fitted: FittedModel, draws: Sequence[Parameters], index: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Bias and 1 minus it under every draw, (draws, contexts) each.
+def emission_by(fitted: FittedModel, draws: Sequence[Parameters], index: np.ndarray) -> Emission:
+    """The emission under every draw, (draws, contexts) each.
 
     Args:
         fitted: the model.
         draws: of its parameters.
         index: (contexts,) indices of the model's contexts; -1 for the mean of all of them.
     """
-    theta, rest = (np.empty((len(draws), len(index))) for _ in range(2))
-    for j, draw in enumerate(draws):
-        known = draw.position.emission(fitted.clicks, fitted.anchor, np)
-        for into, values in zip((theta, rest), known[:2], strict=True):
-            into[j] = np.where(index < 0, values.mean(), values[index])
-    return theta, rest
+    each = [draw.position.emission(fitted.clicks, fitted.anchor, np) for draw in draws]
+    return _stacked([_located_at(emission, index) for emission in each])
+
+
+def floor_by(fitted: FittedModel, draws: Sequence[Parameters]) -> np.ndarray | None:
+    """(draws,) floor of relevance under every draw, see `relevance.reported`; None for 0.
+
+    Without an anchor attraction is reported, on a scale that rests on the prior.
+    """
+    if fitted.anchor is None or not fitted.clicks.is_affine:
+        return None
+    at = emission_by(fitted, draws, np.array([fitted.anchor])).unattractive
+    return at[:, 0]
+
+
+def reported_emission(emission: Emission, floor: np.ndarray | None) -> Emission:
+    r"""The same clicks as a function of reported relevance c, not of attraction zeta.
+
+    With f the floor,
+
+    .. math:: A \zeta + B (1 - \zeta) = A\, c + O\, (1 - c), \qquad O = \frac{B - f A}{1 - f},
+
+    so O, the probability of a click at c = 0, replaces B. It may be below 0: no item has such a c.
+
+    Args:
+        emission: (draws, contexts) each.
+        floor: (draws,), or None.
+    """
+    if floor is None or emission.unattractive is None:
+        return emission
+    f = floor[:, None]
+    offset = (emission.unattractive - f * emission.attractive) / (1 - f)
+    return emission._replace(unattractive=offset, unattractive_rest=1 - offset)
+
+
+def _located_at(emission: Emission, index: np.ndarray) -> Emission:
+    """The emission in some contexts, (contexts,) each; the mean of all of them for -1."""
+    return Emission(
+        *(
+            None if part is None else np.where(index < 0, part.mean(), part[index])
+            for part in emission
+        )
+    )
+
+
+def _stacked(emissions: Sequence[Emission]) -> Emission:
+    """Emissions (contexts,) as one, (draws, contexts)."""
+    return Emission(
+        *(None if parts[0] is None else np.stack(parts) for parts in zip(*emissions, strict=True))
+    )
 
 
 CHUNK = 131_072  # pairs processed at once
@@ -84,10 +127,15 @@ def bias_betas(fitted: FittedModel) -> Beta | None:
     return None if betas is None else Beta(*betas)
 
 
-def mean_bias(fitted: FittedModel) -> tuple[np.ndarray, np.ndarray]:
-    """Expected bias and 1 minus it, (contexts,) each."""
-    emission = fitted.parameters.position.emission(fitted.clicks, fitted.anchor, np)
-    return emission.attractive, emission.attractive_rest
+def mean_emission(fitted: FittedModel) -> Emission:
+    """The emission under the model's own parameters, (contexts,) each."""
+    return fitted.parameters.position.emission(fitted.clicks, fitted.anchor, np)
+
+
+def own_floor(fitted: FittedModel) -> float:
+    """The floor of relevance under the model's own parameters; 0 where there is none."""
+    floor = floor_by(fitted, [fitted.parameters])
+    return 0.0 if floor is None else float(floor[0])
 
 
 def contexts_of(fitted: FittedModel, contexts: pa.Table, *, warn: bool = True) -> np.ndarray:
@@ -127,32 +175,24 @@ def _located(fitted: FittedModel, contexts: pa.Table, known: pa.Table) -> np.nda
     )
 
 
-def bias_at(fitted: FittedModel, contexts: pa.Table) -> tuple[np.ndarray, np.ndarray]:
-    """Expected bias and 1 minus it in each context of a table, (contexts,) each."""
-    theta, rest = mean_bias(fitted)
-    index = contexts_of(fitted, contexts)
-    unknown = index < 0
-    return np.where(unknown, theta.mean(), theta[index]), np.where(
-        unknown, rest.mean(), rest[index]
-    )
+def emission_at(fitted: FittedModel, contexts: pa.Table) -> Emission:
+    """Expected emission in each context of a table, (contexts,) each."""
+    return _located_at(mean_emission(fitted), contexts_of(fitted, contexts))
 
 
-def draw_bias(
-    fitted: FittedModel, contexts: pa.Table, samples: int, seed: int = 0
-) -> tuple[np.ndarray, np.ndarray]:
-    """Draws of bias and 1 minus it, (samples, contexts) each; one sample if bias is a point."""
+def draw_emission(fitted: FittedModel, contexts: pa.Table, samples: int, seed: int = 0) -> Emission:
+    """Draws of the emission, (samples, contexts) each; one sample if bias is a point."""
     betas = bias_betas(fitted)
     if betas is None:
-        theta, rest = bias_at(fitted, contexts)
-        return theta[None], rest[None]
+        return _stacked([emission_at(fitted, contexts)])
     logs = betas.sample_logs(np.random.default_rng(seed), samples)
     # the logarithm of a bias must be finite
-    drawn = (np.exp(np.maximum(part, -700.0)) for part in logs)
+    thetas = (np.exp(np.maximum(part, -700.0)) for part in logs)
     index = contexts_of(fitted, contexts, warn=False)
     theta, rest = (
-        np.where(index < 0, part.mean(axis=1, keepdims=True), part[:, index]) for part in drawn
+        np.where(index < 0, part.mean(axis=1, keepdims=True), part[:, index]) for part in thetas
     )
-    return theta, rest
+    return Emission(theta, rest)
 
 
 def columns_of(fitted: FittedModel, features: FeatureTable) -> np.ndarray | None:
@@ -248,14 +288,25 @@ def relevance_before(fitted: FittedModel, counts: ClickCounts) -> tuple[np.ndarr
     """alpha and beta of the pairs of counts, given only the clicks of training, (pairs,) each.
 
     In a model without features, pairs of its training log have the posterior given their clicks
-    there; all others have the prior.
+    there; all others have the prior. All are of attraction, as the likelihood needs it.
     """
     first, second = relevance_of(fitted, counts)
     if fitted.items is not None:
         row = _known_items(fitted.items, counts)
-        first = np.where(row >= 0, fitted.items.alpha[row], first)
-        second = np.where(row >= 0, fitted.items.beta[row], second)
+        alpha, beta = attraction_of_items(fitted, fitted.items)
+        first = np.where(row >= 0, alpha[row], first)
+        second = np.where(row >= 0, beta[row], second)
     return first, second
+
+
+def attraction_of_items(fitted: FittedModel, items: Items) -> tuple[np.ndarray, np.ndarray]:
+    """alpha and beta of the attraction of kept items, whose reported relevance is stored."""
+    if floor := own_floor(fitted):
+        from epiclick.relevance.reported import attraction_betas  # which needs scipy
+
+        betas = attraction_betas(items.alpha, items.beta, floor)
+        return betas.alpha, betas.beta
+    return items.alpha, items.beta
 
 
 def _known_items(items: Items, counts: ClickCounts) -> np.ndarray:
@@ -353,7 +404,8 @@ def click_probabilities(fitted: FittedModel, counts: ClickCounts) -> np.ndarray:
     """Probability of a click at each entry of the counts, E[theta zeta]; (entries,).
 
     Averaged over joint draws of the parameters, in which theta and zeta are negatively correlated.
-    For items known by their clicks in training it is E[theta] E[zeta]. Where it depends on the
+    For items known by their clicks in training it is E[theta] E[zeta], with their reported
+    relevance in place of zeta where unattractive items are clicked too. Where it depends on the
     other items of a page, it is the mean over the entry's displays.
     """
     if fitted.clicks.has_latent_state:
@@ -361,23 +413,38 @@ def click_probabilities(fitted: FittedModel, counts: ClickCounts) -> np.ndarray:
     draws = parameter_draws(fitted)
     networks = networks_of(draws)
     if len(networks) == 1:
-        theta, _ = bias_at(fitted, counts.contexts)
         alpha, beta = relevance_before(fitted, counts)
-        return theta[counts.context] * (alpha / (alpha + beta))[counts.pair]
-    theta, _ = bias_by(fitted, draws, contexts_of(fitted, counts.contexts))
+        emission = emission_at(fitted, counts.contexts).at(counts.context)
+        return emission.click_probability((alpha / (alpha + beta))[counts.pair])
+    emission = emission_by(fitted, draws, contexts_of(fitted, counts.contexts))
     chance = np.empty(len(counts.pair))
     for start, stop, part in chunks_of(counts, CHUNK):
         alpha, beta = relevance_of_pairs(fitted, networks, part)
         mean = alpha / (alpha + beta)
         chance[start:stop] = sum(
-            theta[j, part.context] * mean[j, part.pair] for j in range(len(draws))
+            drawn(emission, j).at(part.context).click_probability(mean[j, part.pair])
+            for j in range(len(draws))
         )
     chance /= len(draws)
     if fitted.items is not None:
         items, row = fitted.items, _known_items(fitted.items, counts)[counts.pair]
         mean = (items.alpha / (items.alpha + items.beta))[row]
-        chance = np.where(row >= 0, theta.mean(axis=0)[counts.context] * mean, chance)
+        lines = reported_emission(emission, floor_by(fitted, draws))
+        average = Emission(*(None if part is None else part.mean(axis=0) for part in lines))
+        known = average.at(counts.context).click_probability(mean)
+        if average.is_affine:
+            # an item whose relevance is below the floor of some draws
+            known = np.clip(known, LEAST_CHANCE, 1)
+        chance = np.where(row >= 0, known, chance)
     return chance
+
+
+LEAST_CHANCE = 1e-9
+
+
+def drawn(emission: Emission, draw: int) -> Emission:
+    """One of several draws of an emission, (contexts,) each."""
+    return Emission(*(None if part is None else part[draw] for part in emission))
 
 
 def chunks_of(counts: ClickCounts, size: int) -> Iterator[tuple[int, int, ClickCounts]]:

@@ -14,19 +14,22 @@ from epiclick.arguments import BiasKind, check_choice, is_number, shown
 from epiclick.beta import Beta
 from epiclick.data.features import FeatureTable
 from epiclick.errors import InputError
+from epiclick.fitted.affine_table import affine_table
 from epiclick.fitted.parameters import (
     Parameters,
     parameter_draws,
     position_betas,
     without_uncertainty,
 )
-from epiclick.fitted.prediction import mean_bias, networks_of, relevance_of_rows
+from epiclick.fitted.prediction import floor_by, mean_emission, networks_of, relevance_of_rows
 from epiclick.fitted.state import FittedModel, Items, given_of
 from epiclick.relevance.average import beta_columns
 
 RATIO_DRAWS = 100_000
 AVERAGE_DRAWS = 10_000
 NODES = 64  # Gauss-Hermite
+
+BIAS_COLUMNS = ("mean", "low", "high", "relative", "relative_low", "relative_high")
 
 Intervals: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 """mean, low, high, relative_low, relative_high, (contexts,) each."""
@@ -35,7 +38,9 @@ Intervals: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.
 def click_table(fitted: FittedModel, level: float, kind: BiasKind | None = None) -> pd.DataFrame:
     """Context columns, mean, low, high, and the same relative to the anchor (or the first context).
 
-    A bias at its bound (see `diagnostics.contraction`) has no interval: its ends are NaN.
+    A bias at its bound (see `diagnostics.contraction`) has no interval: its ends are NaN. Where
+    unattractive items are clicked too, these columns are of the slope of a click in relevance (see
+    `fitted.affine_table`), and further ones follow.
 
     Args:
         fitted: the model.
@@ -46,6 +51,16 @@ def click_table(fitted: FittedModel, level: float, kind: BiasKind | None = None)
     """
     if fitted.clicks.has_latent_state and not len(fitted.clicks.free(len(fitted.contexts), None)):
         return _reading_table(fitted, level)
+    if fitted.clicks.is_affine:
+        own = _resolve(fitted, kind)
+        return affine_table(fitted, _parameter_draws(fitted, own), level)
+    return attractive_table(fitted, level, kind)
+
+
+def attractive_table(
+    fitted: FittedModel, level: float, kind: BiasKind | None = None
+) -> pd.DataFrame:
+    """The first columns of `click_table`, of the probability of a click on attractive items."""
     mean, *ends = INTERVALS[_resolve(fitted, kind)](fitted, level)
     low, high, relative_low, relative_high = (_unless_at_bound(fitted, each) for each in ends)
     table = fitted.contexts.to_pandas()
@@ -66,7 +81,7 @@ def position_bias_table(
         return _reading_table(fitted, level)
     own = click_table(fitted, level, kind)
     if not fitted.clicks.history:
-        return own
+        return own[[*fitted.contexts.column_names, *BIAS_COLUMNS]]
     contexts, index = given_of(fitted)
     displays = np.array(fitted.training.checks["by_context"]["displays"], float)
     share = np.where(index == np.arange(len(contexts))[:, None], displays, 0)  # (given, contexts)
@@ -109,21 +124,29 @@ def _draws(fitted: FittedModel, kind: BiasKind | None) -> np.ndarray:
         return Beta(*betas).sample(rng, AVERAGE_DRAWS)
     if kind is None:
         return INTERVALS[kind](fitted, 0.5)[0][None]
+    return scipy.special.expit(_parameter_draws(fitted, kind)[:, : len(fitted.contexts)])
+
+
+def _parameter_draws(fitted: FittedModel, kind: BiasKind | None) -> np.ndarray:
+    """(draws, parameters) of the click model; infinite at the anchor, one draw for a point."""
+    if kind is None:
+        return np.asarray(fitted.parameters.position.points.logit, float)[None]
     samples = posterior_samples(fitted) if INTERVALS[kind] is _bayes else None
     if samples is not None:
-        return scipy.special.expit(samples)
+        return samples
+    rng = np.random.default_rng(0)
     centre, spread, freedom = _logits(fitted, kind)
     free = np.flatnonzero(np.isfinite(centre))
     if not len(free):  # all are known
-        return np.tile(scipy.special.expit(centre), (2, 1))
+        return np.tile(centre, (2, 1))
     away = rng.multivariate_normal(
         np.zeros(len(free)), spread[np.ix_(free, free)], AVERAGE_DRAWS, method="eigh"
     )
     if np.isfinite(freedom):  # Student's t, between the members of an ensemble
         away *= np.sqrt(freedom / rng.chisquare(freedom, (AVERAGE_DRAWS, 1)))
-    logits = np.tile(centre, (AVERAGE_DRAWS, 1))
-    logits[:, free] = centre[free] + away
-    return scipy.special.expit(logits)
+    drawn = np.tile(centre, (AVERAGE_DRAWS, 1))
+    drawn[:, free] = centre[free] + away
+    return drawn
 
 
 def _no_intervals(fitted: FittedModel, level: float) -> Intervals:
@@ -150,6 +173,7 @@ def _bayes(fitted: FittedModel, level: float) -> Intervals:
     drawn = posterior_samples(fitted)
     if drawn is None:
         return _gaussian(fitted, level, "bayes")
+    drawn = drawn[:, : len(fitted.contexts)]
     theta = scipy.special.expit(drawn)
     low, high = np.quantile(theta, _tails(level), axis=0)
     relative = (low, high)
@@ -159,7 +183,9 @@ def _bayes(fitted: FittedModel, level: float) -> Intervals:
 
 
 def _gaussian(fitted: FittedModel, level: float, covariance: str) -> Intervals:
+    contexts = len(fitted.contexts)
     centre, spread, freedom = _logits(fitted, covariance)
+    centre, spread = centre[:contexts], spread[:contexts, :contexts]  # of attractive items
     mean, low, high = _of_logits(centre, np.sqrt(np.diag(spread)), _tails(level), freedom)
     relative = (low, high)
     if fitted.anchor is None:
@@ -186,12 +212,15 @@ def stored_at_bound(fitted: FittedModel) -> list[int]:
 
 
 def posterior_samples(fitted: FittedModel) -> np.ndarray | None:
-    """(samples, contexts) logits of position bias by Markov chains, inf at the anchor; or None."""
+    """(samples, parameters) of the click model by Markov chains, inf at the anchor; or None.
+
+    For models of examination they are logits of position bias.
+    """
     if fitted.posterior is None or fitted.posterior.samples is None:
         return None
     samples = fitted.posterior.samples
     free = fitted.clicks.free(len(fitted.contexts), fitted.anchor)
-    logits = np.full((len(samples), len(fitted.contexts)), np.inf)
+    logits = np.full((len(samples), fitted.clicks.size(len(fitted.contexts))), np.inf)
     logits[:, free] = samples[:, : len(free)]
     return logits
 
@@ -219,15 +248,16 @@ def _resolve(fitted: FittedModel, kind: BiasKind | None) -> BiasKind | None:
 
 
 def _logits(fitted: FittedModel, covariance: str) -> tuple[np.ndarray, np.ndarray, float]:
-    """Logits of position bias (contexts,), their covariance, and its degrees of freedom.
+    """Parameters (parameters,), their covariance, and its degrees of freedom.
 
-    Known logits, such as the anchor's, are infinite, without variance. For an ensemble of points it
-    is the covariance between the members.
+    Those of the contexts come first, logits of position bias. Known logits, such as the anchor's,
+    are infinite, without variance. For an ensemble of points it is the covariance between the
+    members.
     """
-    contexts = len(fitted.contexts)
-    free = fitted.clicks.free(contexts, fitted.anchor)
-    examined = mean_bias(fitted)[0] > 0
-    centre, spread = np.where(examined, np.inf, -np.inf), np.zeros((contexts, contexts))
+    size = fitted.clicks.size(len(fitted.contexts))
+    free = fitted.clicks.free(len(fitted.contexts), fitted.anchor)
+    centre, spread = np.full(size, np.inf), np.zeros((size, size))
+    centre[: len(fitted.contexts)][mean_emission(fitted).attractive == 0] = -np.inf
     if fitted.posterior is not None:
         own = getattr(fitted.posterior, covariance)[: len(free), : len(free)]
         mode, freedom = fitted.posterior.mean[: len(free)], np.inf
@@ -307,15 +337,15 @@ def relevance_frames(
             code="trained-without-features",
         )
     draws = draws or parameter_draws(fitted)
-    networks, start, rows = networks_of(draws), 0, np.arange(len(features))
-    satisfied = None
+    networks, floor, start = networks_of(draws), floor_by(fitted, draws), 0
+    rows, satisfied = np.arange(len(features)), None
     if fitted.parameters.satisfaction:
         layers = [draw.satisfaction for draw in draws]
         satisfied = relevance_of_rows(fitted, layers, features, rows)
     for first, second in relevance_of_rows(fitted, networks, features, rows):
         keys = features.keys.slice(start, first.shape[1])
         start += len(keys)
-        columns = fitted.relevance_head.columns(first, second, level, above)
+        columns = fitted.relevance_head.columns(first, second, level, above, floor)
         if satisfied is not None:
             own = fitted.relevance_head.columns(*next(satisfied), level)
             columns |= satisfaction_columns(own["mean"], own["low"], own["high"])

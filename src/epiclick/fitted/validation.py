@@ -48,8 +48,10 @@ def _problems(fitted: FittedModel) -> Iterator[Problem]:
         yield from _number_problems(name, array)
     unknown = list(_name_problems(fitted))
     yield from unknown or _network_problems(fitted)
+    known = fitted.click_model in CLICK_MODELS
+    size = fitted.clicks.size(contexts) if known else contexts
     for name, array in fitted.parameters.position._asdict().items():
-        if np.shape(array) != (contexts,):
+        if np.shape(array) != (size,):
             what = f"position.{name} has shape {np.shape(array)}, but there are {contexts} contexts"
             yield Problem(what, code="shape-mismatch")
     for i, member in enumerate(fitted.members):

@@ -10,12 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from epiclick.batching.batches import Batches
-from epiclick.click_models.click_model import Emission
 from epiclick.errors import InputError
 from epiclick.evaluation.click_scores import score_clicks
 from epiclick.evaluation.log_scores import SAMPLES, JointScores, joint_log_likelihood
 from epiclick.fitted.parameters import Parameters
-from epiclick.fitted.prediction import bias_at, bias_betas, draw_bias, relevance_by
+from epiclick.fitted.prediction import bias_betas, draw_emission, emission_at, relevance_by
 from epiclick.fitted.state import FittedModel
 from epiclick.paper.cells import CellFiles, Record
 from epiclick.paper.settings import Settings
@@ -93,7 +92,7 @@ class Measure:
             found |= {"nu_mean": nu.mean(), "nu_sd": nu.std(ddof=1)}
         betas = bias_betas(fitted)
         if betas is None:
-            found["theta"] = bias_at(fitted, fitted.contexts)[0]
+            found["theta"] = emission_at(fitted, fitted.contexts).attractive
         else:
             found |= {"theta_alpha": betas.alpha, "theta_beta": betas.beta}
         where = self.data.where
@@ -115,11 +114,11 @@ class Measure:
     ) -> dict[str, float]:
         """The three test log-likelihoods of the scored pairs, given their alpha and beta."""
         counts = self.data.scored
-        theta, _ = bias_at(fitted, counts.contexts)
+        theta = emission_at(fitted, counts.contexts).attractive
         probability = theta[counts.context] * (alpha / (alpha + beta))[counts.pair]
         display = score_clicks(counts, probability).display_log_likelihood
         if fitted.relevance_head.has_uncertainty:
-            biases = Emission(*draw_bias(fitted, counts.contexts, SAMPLES, self.seed))
+            biases = draw_emission(fitted, counts.contexts, SAMPLES, self.seed)
             joint = joint_log_likelihood(counts, biases, alpha, beta, self.batches)
         else:
             # displays are independent for a model without uncertainty

@@ -58,11 +58,12 @@ class Climb:
             weight: (networks, pairs) weights of the training pairs for each; None for 1.
         """
         clicks = click_model(self.clicks)
-        pairs = PairSet.distinct(train, self.settings.batch_size)
+        affine = clicks.is_affine
+        pairs = PairSet.distinct(train, self.settings.batch_size, affine=affine)
         density = make_density(pairs, starts[0], clicks, self.anchor, self.known)
         valid = None
         if held_out is not None:
-            of_held_out = PairSet.distinct(held_out, self.settings.batch_size)
+            of_held_out = PairSet.distinct(held_out, self.settings.batch_size, affine=affine)
             valid = make_density(of_held_out, starts[0], clicks, self.anchor, self.known)
         history: list[Epoch] = []
         began = time.monotonic()

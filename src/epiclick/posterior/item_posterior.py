@@ -6,7 +6,9 @@ The prior Beta(a, b) of a pair, from its features, becomes
           \prod_k (1 - \theta_k \zeta)^{W_k},
 
 which depends on the M clicks only through their number, and on each of the W_k unclicked displays
-through the probability that it was examined.
+through the probability that it was examined. Where unattractive items are clicked too, a click may
+be due to the position, and the product is over clicks and skips; what is reported is then the
+probability of a click at the anchor (`relevance.reported`).
 
 Over several draws of theta, a and b, mean and variance are averaged exactly. For quantiles, the
 posterior of each draw is approximated by the Beta of its mean and variance, with a correction from
@@ -26,9 +28,11 @@ from epiclick.data.counts import ClickCounts
 from epiclick.errors import InputError
 from epiclick.fitted.parameters import Parameters
 from epiclick.fitted.prediction import (
-    bias_by,
     chunks_of,
     contexts_of,
+    drawn,
+    emission_by,
+    floor_by,
     networks_of,
     relevance_of_pairs,
 )
@@ -43,8 +47,10 @@ from epiclick.likelihood.pairs import (
 )
 from epiclick.likelihood.quadrature import quadrature_moments
 from epiclick.likelihood.tilting import tilted
+from epiclick.posterior.affine_head import AffineHead
 from epiclick.posterior.pair_posterior import BetaMixture, HeadPosterior
 from epiclick.relevance.average import BetaAverage, matched_beta, total_moments
+from epiclick.relevance.reported import attraction, reported, reported_moments
 
 MANY = 4096  # pairs with few unclicked displays at once
 HEADS = 512  # other pairs at once, which need up to a hundred nodes per context
@@ -54,26 +60,26 @@ Moments = tuple[np.ndarray, np.ndarray]  # mean and variance, (pairs,) each
 
 @dataclass(frozen=True, eq=False)
 class Few:
-    """Pairs with up to SWITCH_OVER unclicked displays, at most MANY.
+    """Pairs with up to SWITCH_OVER unclicked displays (displays if affine), at most MANY.
 
     Attributes:
         clicks: (pairs, contexts).
-        order: (pairs, width) contexts of the unclicked displays, -1 where there is none.
+        order: (pairs, width) displays in the sum, coded as in `Bucket`; -1 where there is none.
     """
 
     clicks: np.ndarray
     order: np.ndarray
 
-    def moments(self, rest: np.ndarray, alpha: np.ndarray, beta: np.ndarray) -> Moments:
-        """Mean and variance of relevance, for 1 - theta (contexts,) and a prior (pairs,)."""
-        return self.posterior(rest, alpha, beta)[0]
+    def moments(self, emission: Emission, alpha: np.ndarray, beta: np.ndarray) -> Moments:
+        """Mean and variance of attraction, for an emission (contexts,) and a prior (pairs,)."""
+        return self.posterior(emission, alpha, beta)[0]
 
     def posterior(
-        self, rest: np.ndarray, alpha: np.ndarray, beta: np.ndarray
+        self, emission: Emission, alpha: np.ndarray, beta: np.ndarray
     ) -> tuple[Moments, BetaMixture]:
-        """The same, and the distribution of relevance."""
-        first = alpha + self.clicks.sum(axis=1)
-        weights = mixture_weights(*forms(Emission(1 - rest, rest)), first, beta, self.order)
+        """The same, and the distribution of attraction."""
+        first = alpha if emission.is_affine else alpha + self.clicks.sum(axis=1)
+        weights = mixture_weights(*forms(emission), first, beta, self.order)
         last = (self.order >= 0).sum(axis=1)
         hidden = np.arange(len(weights))  # n
         mixture = BetaMixture(
@@ -87,7 +93,7 @@ class Few:
 
 @dataclass(frozen=True, eq=False)
 class Heads:
-    """Pairs with more unclicked displays, at most HEADS.
+    """Pairs with more of them, at most HEADS.
 
     Attributes:
         clicks: (pairs, contexts), or (pairs, slots).
@@ -99,19 +105,25 @@ class Heads:
     unclicked: np.ndarray
     slots: np.ndarray | None = None
 
-    def moments(self, rest: np.ndarray, alpha: np.ndarray, beta: np.ndarray) -> Moments:
-        """Mean and variance of relevance, for 1 - theta (contexts,) and a prior (pairs,)."""
-        emission = Emission(1 - rest, rest)
+    def moments(self, emission: Emission, alpha: np.ndarray, beta: np.ndarray) -> Moments:
+        """Mean and variance of attraction, for an emission (contexts,) and a prior (pairs,)."""
         local = emission if self.slots is None else emission.at(self.slots)
         return quadrature_moments(local, alpha, beta, self.clicks, self.unclicked)
 
     def posterior(
-        self, rest: np.ndarray, alpha: np.ndarray, beta: np.ndarray
-    ) -> tuple[Moments, HeadPosterior]:
-        """The same, and the distribution of relevance."""
-        own = rest if self.slots is None else rest[self.slots].T
-        known = HeadPosterior(own, alpha + self.clicks.sum(axis=1), beta, self.unclicked)
-        return self.moments(rest, alpha, beta), known
+        self, emission: Emission, alpha: np.ndarray, beta: np.ndarray
+    ) -> tuple[Moments, HeadPosterior | AffineHead]:
+        """The same, and the distribution of attraction."""
+        moments = self.moments(emission, alpha, beta)
+        a, rest, b, b_rest = emission if self.slots is None else emission.at(self.slots)
+        if not emission.is_affine:
+            own = rest if self.slots is None else rest.T
+            clicks = self.clicks.sum(axis=1)
+            return moments, HeadPosterior(own, alpha + clicks, beta, self.unclicked)
+        # (pairs or 1, contexts): skips, then clicks
+        u, v = (np.atleast_2d(np.concatenate(part, axis=-1)) for part in ((rest, a), (b_rest, b)))
+        displays = np.concatenate([self.unclicked, self.clicks], axis=1)
+        return moments, AffineHead(u.T, v.T, displays.T, alpha, beta)
 
 
 def pairs_of(bucket: Bucket, rows: np.ndarray) -> Few | Heads:
@@ -149,14 +161,14 @@ class ItemPosterior:
 
 def item_posterior(
     counts: ClickCounts,
-    theta: np.ndarray,
-    rest: np.ndarray,
+    emission: Emission,
     alpha: np.ndarray,
     beta: np.ndarray,
     level: float,
     chunk: int = 65_536,
     *,
     above: float | None = None,
+    floor: np.ndarray | None = None,
 ) -> ItemPosterior:
     """Relevance of each pair of `counts`, in their order.
 
@@ -170,22 +182,24 @@ def item_posterior(
 
     Args:
         counts: displays and clicks.
-        theta: (contexts,) position bias, or (draws, contexts).
-        rest: 1 - theta, given separately so that it is accurate where theta is near 1.
+        emission: (contexts,) each, or (draws, contexts).
         alpha: (pairs,) first parameter of the prior, or (draws, pairs).
         beta: second parameter, of the same shape.
         level: probability of the interval from `low` to `high`.
         chunk: pairs processed at a time, which bounds memory.
         above: a threshold, if the probability of a relevance above it is wanted.
+        floor: (draws,) least relevance under every draw; None for 0 (see `relevance.reported`).
     """
-    theta, rest, alpha, beta = (np.asarray(v, np.float64) for v in (theta, rest, alpha, beta))
-    _check(counts, level, theta, rest, alpha, beta)
-    draws = max(len(np.atleast_2d(v)) for v in (theta, alpha))
-    rest = np.broadcast_to(rest, (draws, len(counts.contexts)))
+    emission = Emission(*(None if v is None else np.asarray(v, np.float64) for v in emission))
+    alpha, beta = (np.asarray(v, np.float64) for v in (alpha, beta))
+    _check(counts, level, emission, alpha, beta)
+    draws = max(len(np.atleast_2d(v)) for v in (emission.attractive, alpha))
+    shape = (draws, len(counts.contexts))
+    emission = Emission(*(None if v is None else np.broadcast_to(v, shape) for v in emission))
     alpha, beta = (np.broadcast_to(v, (draws, len(counts))) for v in (alpha, beta))
     result = np.empty((5, len(counts)))  # mean, variance, low, high, above
     ends = np.array([(1 - level) / 2, (1 + level) / 2])
-    batches = Batches(counts, chunk)
+    batches = Batches(counts, chunk, affine=emission.is_affine)
     for pairs in batches.epoch():
         for part, bucket in batches.assemble(pairs).parts():
             own = pairs[part]
@@ -193,7 +207,7 @@ def item_posterior(
             for block in (rows[i : i + size] for i in range(0, len(rows), size)):
                 pair = own[block]
                 result[:, pair] = _of_block(
-                    bucket, block, rest, alpha[:, pair], beta[:, pair], ends, above
+                    bucket, block, emission, alpha[:, pair], beta[:, pair], ends, above, floor
                 )
     mean, variance, low, high, share = result
     return ItemPosterior(mean, variance, low, high, None if above is None else share)
@@ -202,44 +216,53 @@ def item_posterior(
 def _of_block(
     bucket: Bucket,
     rows: np.ndarray,
-    rest: np.ndarray,
+    emission: Emission,
     alpha: np.ndarray,
     beta: np.ndarray,
     ends: np.ndarray,
     above: float | None,
+    floor: np.ndarray | None,
 ) -> np.ndarray:
     """Mean, variance, low, high and above of some pairs of a bucket: (5, pairs).
 
-    `rest` is (draws, contexts), `alpha` and `beta` are (draws, pairs).
+    Parts of `emission` are (draws, contexts), `alpha` and `beta` (draws, pairs), `floor` (draws,).
     """
     pairs = pairs_of(bucket, rows)
-    moments, known = pairs.posterior(rest.mean(axis=0), alpha.mean(axis=0), beta.mean(axis=0))
+    mean = Emission(*(None if part is None else part.mean(axis=0) for part in emission))
+    moments, known = pairs.posterior(mean, alpha.mean(axis=0), beta.mean(axis=0))
     low, high = known.quantiles(ends)
     threshold = np.full(len(rows), np.nan if above is None else above)
-    if len(rest) > 1:
+    if len(alpha) > 1:
         one = matched_beta(*moments)
-        each = np.array([pairs.moments(*draw) for draw in zip(rest, alpha, beta, strict=True)])
-        moments = total_moments(each[:, 0], each[:, 1])
+        own = (drawn(emission, j) for j in range(len(alpha)))
+        each = np.array([pairs.moments(*draw) for draw in zip(own, alpha, beta, strict=True)])
+        moments = total_moments(*reported_moments(each[:, 0], each[:, 1], floor))
         betas = matched_beta(each[:, 0], each[:, 1])  # (draws, pairs)
-        average = BetaAverage(betas.alpha, betas.beta)
+        average = BetaAverage(betas.alpha, betas.beta, floor)
         low, high = (average.quantile(one.cdf(end)) for end in (low, high))
         if above is not None:
             threshold = one.quantile(average.cdf(threshold))
+    elif floor is not None:
+        moments = total_moments(*reported_moments(moments[0][None], moments[1][None], floor))
+        low, high = (reported(end[None], floor)[0] for end in (low, high))
+        threshold = attraction(threshold, float(floor[0]))
     share = threshold if above is None else 1 - known.cdf(threshold)
     return np.stack([*moments, low, high, share])
 
 
-def _check(counts: ClickCounts, level: float, *parameters: np.ndarray) -> None:
-    """Refuse a level, or parameters (theta, rest, alpha, beta), that do not fit."""
-    theta, rest, alpha, beta = parameters
+def _check(
+    counts: ClickCounts, level: float, emission: Emission, alpha: np.ndarray, beta: np.ndarray
+) -> None:
+    """Refuse a level, or parameters, that do not fit."""
+    theta, rest = emission[:2]
     if not 0 < level < 1:
         raise InputError(
             f"level must lie strictly between 0 and 1, got {level}; 0.9 is usual",
             code="level-out-of-range",
         )
     for name, values, of, size in (
-        ("theta", theta, "context", len(counts.contexts)),
-        ("rest", rest, "context", len(counts.contexts)),
+        ("emission", theta, "context", len(counts.contexts)),
+        ("emission", rest, "context", len(counts.contexts)),
         ("alpha", alpha, "pair", len(counts)),
         ("beta", beta, "pair", len(counts)),
     ):
@@ -268,14 +291,15 @@ CHUNK = 1024  # pairs at once
 def moments_by_draw(
     fitted: FittedModel, counts: ClickCounts, draws: Sequence[Parameters]
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Means and variances of relevance, (draws, pairs) each, chunk by chunk.
+    """Means and variances of reported relevance, (draws, pairs) each, chunk by chunk.
 
     `posteriors` averages over draws; here they stay separate, since quantities of many pairs vary
     with the parameters that the pairs share.
     """
     networks = networks_of(draws)
-    emission = Emission(*bias_by(fitted, draws, contexts_of(fitted, counts.contexts)))
-    mean = Emission(*(part.mean(axis=0) for part in emission[:2]))
+    emission = emission_by(fitted, draws, contexts_of(fitted, counts.contexts))
+    floor = floor_by(fitted, draws)
+    mean = Emission(*(None if part is None else part.mean(axis=0) for part in emission))
     for _, _, part in chunks_of(counts, CHUNK):
         alpha, beta = (
             np.broadcast_to(each, (len(draws), len(part)))
@@ -284,7 +308,7 @@ def moments_by_draw(
         slots, clicks, unclicked = _laid_out(part)
         average = (mean, alpha.mean(axis=0), beta.mean(axis=0), clicks, unclicked)
         found = tilted(*average, emission, alpha, beta, slots)
-        yield found.mean, found.variance
+        yield reported_moments(found.mean, found.variance, floor)
 
 
 def _laid_out(counts: ClickCounts) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:

@@ -12,9 +12,10 @@ from epiclick.data.features import read_features
 from epiclick.errors import InputError
 from epiclick.fitted.parameters import Parameters, parameter_draws
 from epiclick.fitted.prediction import (
-    bias_by,
     chunks_of,
     contexts_of,
+    emission_by,
+    floor_by,
     networks_of,
     relevance_of_pairs,
 )
@@ -56,10 +57,14 @@ def posteriors(
 
     draws = draws or parameter_draws(fitted)
     networks = networks_of(draws)
-    theta, rest = bias_by(fitted, draws, contexts_of(fitted, counts.contexts))
+    emission = emission_by(fitted, draws, contexts_of(fitted, counts.contexts))
+    floor = floor_by(fitted, draws)
     for _, _, part in chunks_of(counts, CHUNK):
         alpha, beta = relevance_of_pairs(fitted, networks, part)
-        yield part, item_posterior(part, theta, rest, alpha, beta, level, CHUNK, above=above)
+        yield (
+            part,
+            item_posterior(part, emission, alpha, beta, level, CHUNK, above=above, floor=floor),
+        )
 
 
 def posterior_frames(

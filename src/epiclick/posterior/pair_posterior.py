@@ -207,17 +207,19 @@ class HeadPosterior:
     def quantiles(self, probabilities: np.ndarray) -> np.ndarray:
         """The zeta below which relevance has each probability: (probabilities, pairs)."""
         u, cdf, density = self._grid
-        return special.expit(np.stack([_invert(u, cdf, density, self.p, q) for q in probabilities]))
+        return special.expit(
+            np.stack([inverted(u, cdf, density, self.p, q) for q in probabilities])
+        )
 
     def cdf(self, zeta: np.ndarray) -> np.ndarray:
         """P(relevance <= zeta), (pairs,), at one zeta per pair."""
-        return np.where(zeta < 1, _interpolate(*self._grid, self.p, as_logit(zeta)), 1)
+        return np.where(zeta < 1, interpolated(*self._grid, self.p, as_logit(zeta)), 1)
 
     @cached_property
     def _grid(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Logits, distribution function and density there: (nodes + 1, pairs) each."""
         pairs = len(self.p)
-        mode = _turn(
+        mode = turning_point(
             lambda u: self.fall(u) > 0,
             np.full(pairs, LOWEST),
             np.full(pairs, HIGHEST),
@@ -230,7 +232,7 @@ class HeadPosterior:
             return mode + width * np.sinh(t)
 
         def reach(sign: int, end: np.ndarray) -> np.ndarray:
-            return _turn(
+            return turning_point(
                 lambda t: self.log_integrand(place(sign * t)) < top - NEGLIGIBLE,
                 np.zeros(pairs),
                 np.arcsinh(abs(end - mode) / width),
@@ -250,7 +252,7 @@ class HeadPosterior:
         return u, (g + integral) / total, self.p * g / total
 
 
-def _turn(
+def turning_point(
     condition: Callable[[np.ndarray], np.ndarray], low: np.ndarray, high: np.ndarray, halvings: int
 ) -> np.ndarray:
     """Where a condition that is false at `low` becomes true, from above; `high` if it does not."""
@@ -261,7 +263,7 @@ def _turn(
     return high
 
 
-def _invert(
+def inverted(
     u: np.ndarray, cdf: np.ndarray, density: np.ndarray, p: np.ndarray, probability: float
 ) -> np.ndarray:
     """Where the cdf has the given value, by cubic interpolation of u over logit(cdf): (pairs,).
@@ -283,7 +285,7 @@ def _invert(
     return np.where(cdf[-1] < probability, HIGHEST, inside)
 
 
-def _interpolate(
+def interpolated(
     u: np.ndarray, cdf: np.ndarray, density: np.ndarray, p: np.ndarray, logit: np.ndarray
 ) -> np.ndarray:
     """The cdf at one logit per pair, by cubic interpolation of logit(cdf) over u: (pairs,)."""

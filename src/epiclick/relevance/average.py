@@ -96,26 +96,43 @@ def total_moments(means: np.ndarray, variances: np.ndarray) -> tuple[np.ndarray,
 
 @dataclass(frozen=True, eq=False)
 class BetaAverage:
-    """The average of one Beta per draw: a mixture with equal weights; (draws, pairs) each."""
+    """The average of one Beta per draw: a mixture with equal weights.
+
+    Attributes:
+        alpha: (draws, pairs).
+        beta: (draws, pairs).
+        floor: (draws,) each draw's Beta is stretched from 0 ... 1 to floor ... 1 (see
+            `relevance.reported`); None for 0.
+    """
 
     alpha: np.ndarray
     beta: np.ndarray
+    floor: np.ndarray | None = None
 
     @cached_property
     def matched(self) -> Beta:
         """The Beta of the same mean and variance, (pairs,)."""
-        if len(self.alpha) == 1:
+        if len(self.alpha) == 1 and self.floor is None:
             return Beta(self.alpha[0], self.beta[0])
         total = self.alpha + self.beta
         means = self.alpha / total
-        return matched_beta(*total_moments(means, means * (self.beta / total) / (total + 1)))
+        variances = means * (self.beta / total) / (total + 1)
+        if self.floor is not None:
+            f = self.floor[:, None]
+            means, variances = f + (1 - f) * means, (1 - f) ** 2 * variances
+        return matched_beta(*total_moments(means, variances))
 
     def cdf(self, zeta: np.ndarray | float) -> np.ndarray:
         """P(relevance <= zeta), (pairs,); zeta is a number or (pairs,)."""
+        if self.floor is not None:
+            f = self.floor[:, None]
+            zeta = np.clip((zeta - f) / (1 - f), 0, 1)
         return scipy.special.betainc(self.alpha, self.beta, zeta).mean(axis=0)
 
     def quantile(self, probability: np.ndarray | float) -> np.ndarray:
         """The quantile of each pair, (pairs,); probability is a number or (pairs,)."""
+        if self.floor is not None:
+            return self._quantile_from_floors(probability)
         if len(self.alpha) == 1:
             return self.matched.quantile(probability)
         pairs = self.alpha.shape[1]
@@ -134,6 +151,50 @@ class BetaAverage:
                 SETTLED,
             )
         return scipy.special.expit(logit)
+
+    def _quantile_from_floors(self, probability: np.ndarray | float) -> np.ndarray:
+        """The same where draws have floors: in logits of the way from the lowest floor to 1."""
+        assert self.floor is not None
+        lowest, pairs = self.floor.min(), self.alpha.shape[1]
+        q = np.clip(probability, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
+        start = as_logit(np.clip((self.matched.quantile(q) - lowest) / (1 - lowest), 0, 1))
+        q, logit = np.broadcast_to(q, pairs), np.empty(pairs)
+        for first in range(0, pairs, BLOCK):
+            part = slice(first, first + BLOCK)
+            low, high = (np.full(len(q[part]), end) for end in (LOWEST, HIGHEST))
+            logit[part] = logit_quantile(
+                self._stretched_from(first), q[part], start[part], low, high, SETTLED
+            )
+        return lowest + (1 - lowest) * scipy.special.expit(logit)
+
+    def _stretched_from(self, first: int) -> At:
+        """`_stretched_at` for pairs numbered from `first`."""
+        return lambda pair, u: self._stretched_at(first + pair, u)
+
+    def _stretched_at(self, pair: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Distribution function of some pairs at a logit each, and density of the logit there."""
+        assert self.floor is not None
+        f, a, b = self.floor[:, None], self.alpha[:, pair], self.beta[:, pair]
+        lowest = f.min()
+        way, rest = scipy.special.expit(u), scipy.special.expit(-u)
+        # the way from each draw's own floor to 1, and what remains of it; below it there is nothing
+        zeta = ((lowest - f) + (1 - lowest) * way) / (1 - f)
+        other = (1 - lowest) / (1 - f) * rest
+        inside = zeta > 0
+        zeta = np.where(inside, zeta, 0.5)
+        left = zeta < other
+        near = scipy.special.betainc(
+            np.where(left, a, b), np.where(left, b, a), np.where(left, zeta, np.minimum(other, 1))
+        )
+        cdf = np.where(inside, np.where(left, near, 1 - near), 0).mean(axis=0)
+        log_density = (
+            (a - 1) * np.log(zeta)
+            + b * np.log(np.where(inside, other, 0.5))
+            - self._log_beta[:, pair]
+        )
+        # d zeta / d u is way x other
+        density = np.where(inside, np.exp(log_density), 0) * way
+        return cdf, density.mean(axis=0)
 
     def _from(self, first: int) -> At:
         """`_at` for pairs numbered from `first`."""

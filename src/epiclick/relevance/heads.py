@@ -171,7 +171,12 @@ class RelevanceHead(ABC):
 
     @abstractmethod
     def columns(
-        self, first: np.ndarray, second: np.ndarray, level: float, above: float | None = None
+        self,
+        first: np.ndarray,
+        second: np.ndarray,
+        level: float,
+        above: float | None = None,
+        floor: np.ndarray | None = None,
     ) -> dict[str, np.ndarray]:
         """mean, low, high, alpha, beta, (pairs,) each, of the average over networks.
 
@@ -180,6 +185,7 @@ class RelevanceHead(ABC):
             second: (networks, pairs).
             level: probability of the interval from low to high.
             above: adds `prob_above`, the probability of a relevance above it.
+            floor: (networks,) least relevance under each (see `relevance.reported`); None for 0.
         """
 
 
@@ -207,12 +213,17 @@ class BetaHead(RelevanceHead):
         return Beta(first, second).sample(rng)
 
     def columns(
-        self, first: np.ndarray, second: np.ndarray, level: float, above: float | None = None
+        self,
+        first: np.ndarray,
+        second: np.ndarray,
+        level: float,
+        above: float | None = None,
+        floor: np.ndarray | None = None,
     ) -> dict[str, np.ndarray]:
         """Of the mixture over networks; alpha and beta are moment-matched."""
         from epiclick.relevance.average import BetaAverage, beta_columns
 
-        average = BetaAverage(first, second)
+        average = BetaAverage(first, second, floor)
         low, high = (average.quantile(end) for end in ((1 - level) / 2, (1 + level) / 2))
         share = None if above is None else 1 - average.cdf(above)
         return beta_columns(average.matched, average.matched.mean, low, high, share)
@@ -239,12 +250,18 @@ class PointHead(RelevanceHead):
         return first
 
     def columns(
-        self, first: np.ndarray, second: np.ndarray, level: float, above: float | None = None
+        self,
+        first: np.ndarray,
+        second: np.ndarray,
+        level: float,
+        above: float | None = None,
+        floor: np.ndarray | None = None,
     ) -> dict[str, np.ndarray]:
         """Over the members of an ensemble; a single network has no interval.
 
         Low and high are linearly interpolated quantiles; alpha and beta are NaN.
         """
+        assert floor is None, "no click model with points has clicks on unattractive items"
         nothing = np.full(first.shape[1], np.nan)
         low = high = share = nothing
         if len(first) > 1:

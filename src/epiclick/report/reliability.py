@@ -10,7 +10,14 @@ from epiclick.data.counts import ClickCounts
 from epiclick.evaluation.coverage import ranks_among
 from epiclick.evaluation.truth import ItemCoverage
 from epiclick.fitted.parameters import parameter_draws
-from epiclick.fitted.prediction import bias_by, contexts_of, networks_of, relevance_of_pairs
+from epiclick.fitted.prediction import (
+    attraction_of_items,
+    contexts_of,
+    drawn,
+    emission_by,
+    networks_of,
+    relevance_of_pairs,
+)
 from epiclick.fitted.state import FittedModel
 from epiclick.report.bias import Bias
 from epiclick.report.chart import Axis, Chart, Layer, with_intervals
@@ -118,7 +125,7 @@ def _ranks(fitted: FittedModel, counts: ClickCounts, rng: np.random.Generator) -
     """(pairs,) rank of each pair's clicks among draws from the model, from 0 to 1."""
     draws = parameter_draws(fitted, DRAWS)
     networks = networks_of(draws)
-    theta, _ = bias_by(fitted, draws, contexts_of(fitted, counts.contexts, warn=False))
+    emission = emission_by(fitted, draws, contexts_of(fitted, counts.contexts, warn=False))
     alpha, beta = relevance_of_pairs(fitted, networks, counts)  # (networks, pairs)
     if fitted.items is not None:
         items = fitted.items
@@ -126,17 +133,18 @@ def _ranks(fitted: FittedModel, counts: ClickCounts, rng: np.random.Generator) -
         row = locate_rows(*keys)
         alpha, beta = (
             np.where(row >= 0, known[row], own)
-            for known, own in ((items.alpha, alpha), (items.beta, beta))
+            for known, own in zip(attraction_of_items(fitted, items), (alpha, beta), strict=True)
         )
-    drawn = np.empty((len(counts), DRAWS))
+    others = np.empty((len(counts), DRAWS))
     for j in range(DRAWS):
         a, b = (part[j % len(networks)] for part in (alpha, beta))
         relevance = fitted.relevance_head.draw(a, b, rng)
-        p = np.clip(theta[j % len(theta), counts.context] * relevance[counts.pair], 0, 1)
+        own = drawn(emission, j % len(draws)).at(counts.context)
+        p = np.clip(own.click_probability(relevance[counts.pair]), 0, 1)
         clicks = rng.binomial(counts.displays, p)
-        drawn[:, j] = np.bincount(counts.pair, clicks, len(counts))
-    own = np.bincount(counts.pair, counts.clicks, len(counts))
-    return (ranks_among(own, drawn, rng) + 0.5) / (DRAWS + 1)
+        others[:, j] = np.bincount(counts.pair, clicks, len(counts))
+    clicked = np.bincount(counts.pair, counts.clicks, len(counts))
+    return (ranks_among(clicked, others, rng) + 0.5) / (DRAWS + 1)
 
 
 def calibration_section(report: "Report") -> str:

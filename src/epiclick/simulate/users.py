@@ -13,10 +13,8 @@ from epiclick.click_models.click_model import SATISFACTION, ClickModel, Emission
 from epiclick.click_models.recursion import click_chances, draw_clicks
 from epiclick.click_models.registry import CLICK_MODELS
 
-THETA = "theta"  # column of tables of examination
+THETA, UNATTRACTIVE = "theta", "unattractive"  # columns of tables of examination
 SATISFIED = 0.5  # probability that a click ends an impatient user's search
-TRUST_FLOOR = 0.8  # share of the clicks on relevant items that remain at any depth
-TRUST_NOISE = 0.3  # probability that the first item is clicked for its position alone
 
 
 @dataclass(frozen=True)
@@ -47,17 +45,6 @@ class UserModel:
 def pbm_probability(relevance: np.ndarray, position_bias: np.ndarray) -> np.ndarray:
     """Position-based model: P(click) = theta_k zeta."""
     return position_bias * relevance
-
-
-def trust_probability(relevance: np.ndarray, position_bias: np.ndarray) -> np.ndarray:
-    """Trust bias: P(click) = theta_k (plus_k zeta + minus_k (1 - zeta)).
-
-    plus_k = 0.8 + 0.2 / k: relevant items lower down are recognised less often.
-    minus_k = 0.3 / k: items that are not relevant are clicked because they are near the top.
-    """
-    k = np.arange(1, len(position_bias) + 1)
-    plus, minus = TRUST_FLOOR + (1 - TRUST_FLOOR) / k, TRUST_NOISE / k
-    return position_bias * (plus * relevance + minus * (1 - relevance))
 
 
 def impatient_probability(relevance: np.ndarray, position_bias: np.ndarray) -> np.ndarray:
@@ -138,7 +125,6 @@ def users_of(model: ClickModel) -> UserModel:
 USERS: dict[str, UserModel] = {
     **{name: users_of(model) for name, model in CLICK_MODELS.items()},
     "impatient": UserModel(draw_impatient, impatient_probability),
-    "trust": UserModel(draw_independent(trust_probability), trust_probability),
     "personal": UserModel(draw_independent(pbm_probability), pbm_probability, has_taste=True),
 }
 
@@ -146,14 +132,19 @@ USERS: dict[str, UserModel] = {
 def examination_table(users: str, position_bias: np.ndarray) -> pa.Table:
     """Contexts of the users' click model, and `theta` in each.
 
+    theta is how much the probability of a click rises with relevance, A - B: the position bias
+    where items without relevance are not clicked. Where they are, `unattractive` is B, how often.
     Users who follow no click model have position bias alone; of users who may stop reading, NaN.
     """
     model = USERS[users].click_model or CLICK_MODELS["pbm"]
     contexts, emission = model.world(position_bias)
-    theta = emission.attractive
     if model.has_latent_state:  # it depends on the items above
-        theta = np.full(len(contexts), np.nan)
-    return contexts.append_column(THETA, pa.array(theta))
+        return contexts.append_column(THETA, pa.array(np.full(len(contexts), np.nan)))
+    if not emission.is_affine:
+        return contexts.append_column(THETA, pa.array(emission.attractive))
+    slope = emission.attractive - emission.unattractive
+    table = contexts.append_column(THETA, pa.array(slope))
+    return table.append_column(UNATTRACTIVE, pa.array(emission.unattractive))
 
 
 def examination_at(examination: pa.Table, contexts: pa.Table) -> np.ndarray:
@@ -162,12 +153,24 @@ def examination_at(examination: pa.Table, contexts: pa.Table) -> np.ndarray:
     NaN where this world has no such context, or several that differ: if examination depends on
     earlier clicks, no single position bias is valid for all pages.
     """
+    return _found(examination, contexts, THETA)
+
+
+def unattractive_at(examination: pa.Table, contexts: pa.Table) -> np.ndarray:
+    """(contexts,) true probability of a click without relevance; NaN as for theta."""
+    if UNATTRACTIVE in examination.column_names:
+        return _found(examination, contexts, UNATTRACTIVE)
+    return np.where(np.isnan(examination_at(examination, contexts)), np.nan, 0.0)
+
+
+def _found(examination: pa.Table, contexts: pa.Table, column: str) -> np.ndarray:
+    """(contexts,) values of a column in the contexts of a fitted model; NaN where there are none"""
     if not has_positions_alone(contexts):
         return np.full(len(contexts), np.nan)
     shared = [name for name in examination.column_names if name in contexts.column_names]
     known: dict[tuple[int, ...], set[float]] = {}
-    for key, theta in zip(_rows(examination, shared), examination[THETA].to_pylist(), strict=True):
-        known.setdefault(key, set()).add(theta)
+    for key, value in zip(_rows(examination, shared), examination[column].to_pylist(), strict=True):
+        known.setdefault(key, set()).add(value)
     found = [known.get(key, set()) for key in _rows(contexts, shared)]
     return np.array([next(iter(each)) if len(each) == 1 else np.nan for each in found], float)
 

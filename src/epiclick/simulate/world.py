@@ -57,7 +57,7 @@ class World:
     def click_if_first(self) -> np.ndarray:
         """(pairs,) probability of a click if shown first: theta_1 zeta.
 
-        Users with trust bias also click for the position itself (see `trust_probability`).
+        Users with trust bias also click for the position itself: A_1 zeta + B_1 (1 - zeta).
         """
         return self.chances(np.arange(len(self.relevance))[:, None])[:, 0]
 

@@ -139,8 +139,8 @@ def users_of_world(truth: Mapping[str, Any]) -> str:
 def _truth(world: World) -> dict[str, Any]:
     """The content of truth.json; the same for every run with the same seed."""
     model = USERS[world.settings.users].click_model
-    # without a history, position bias is all there is to examination
-    history = model is not None and bool(model.history)
+    # without a history or clicks on unattractive items, position bias is all there is
+    more = model is not None and (bool(model.history) or model.is_affine)
     return {
         "format": FORMAT,
         "schema_version": SCHEMA_VERSION,
@@ -149,7 +149,7 @@ def _truth(world: World) -> dict[str, Any]:
         "displays": world.log.num_rows,
         "clicks": world.clicks,
         "position_bias": world.position_bias.tolist(),
-        **({"examination": world.examination.to_pylist()} if history else {}),
+        **({"examination": world.examination.to_pylist()} if more else {}),
         "settings": world.settings.to_dict(),
     }
 

@@ -235,6 +235,11 @@ def warm_start(init: FittedModel, start: Parameters, train: ClickCounts) -> Para
         return np.where(known, np.asarray(old)[row], new)
 
     row = _located(train.contexts, init.contexts)
+    # a click model has one or several parameters for each context, one kind after the other
+    kinds = len(start.position[0]) // len(train.contexts)
+    row = np.concatenate(
+        [np.where(row >= 0, row + kind * len(init.contexts), -1) for kind in range(kinds)]
+    )
     values = zip(init.parameters.position, start.position, strict=True)
     position = type(start.position)(*(mapped(old, new, row) for old, new in values))
     # the last layer of a model with a posterior is float64
