@@ -12,6 +12,7 @@ from epiclick.click_models.registry import REGISTRY
 
 if TYPE_CHECKING:
     from epiclick.api import EpistemicPBM as EpistemicPBM
+    from epiclick.api import EpistemicTrustPBM as EpistemicTrustPBM
     from epiclick.api import EpistemicUBM as EpistemicUBM
     from epiclick.api import PointwisePBM as PointwisePBM
     from epiclick.api import load as load
