@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from epiclick.api import EpistemicDCM as EpistemicDCM
     from epiclick.api import EpistemicPBM as EpistemicPBM
     from epiclick.api import EpistemicSDBN as EpistemicSDBN
+    from epiclick.api import EpistemicTrustPBM as EpistemicTrustPBM
     from epiclick.api import EpistemicUBM as EpistemicUBM
     from epiclick.api import PointwisePBM as PointwisePBM
     from epiclick.api import load as load

@@ -171,7 +171,10 @@ class BaseModel(Parametrised, ABC):
         """Position bias: the probability that a user examines an item shown in each context.
 
         Where examination depends on clicks higher up the page, it is averaged over the displays of
-        the training log; `click_table` has all contexts.
+        the training log; `click_table` has all contexts. Where unattractive items are clicked too
+        (trust), it is how much the probability of a click rises with relevance, compared with the
+        anchor: the slope (A_k - B_k) / (A_1 - B_1), whose absolute and relative values are the
+        same.
 
         Args:
             kind: how intervals are computed. "robust": from the differences between queries, which
@@ -193,7 +196,12 @@ class BaseModel(Parametrised, ABC):
     ) -> pd.DataFrame:
         """The click model's parameter in every context.
 
-        Arguments and columns are those of `position_bias`, which it equals for the PBM.
+        Arguments and columns are those of `position_bias`, which it equals for the PBM. Where
+        unattractive items are clicked too (trust), these columns are slopes, and further ones have
+        the probability of a click on attractive and on unattractive items (`attractive`,
+        `unattractive`) and the `offset` O_k of the line P(click) = O_k + S_k relevance, each with
+        `_low` and `_high`, and `rests_on_prior`, which names those of the first two that the
+        clicks leave at the prior.
         """
         return click_table(self._fitted, *self._interval_options(kind, level))
 
@@ -480,6 +488,18 @@ class EpistemicUBM(EpistemicModel):
     """
 
     click_model = "ubm"
+
+
+class EpistemicTrustPBM(EpistemicModel):
+    """Position-based model with trust bias: unattractive items are clicked for their position.
+
+    The probability of a click is A_k zeta + B_k (1 - zeta) at position k. Attraction zeta is not
+    identified, so relevance is reported as the probability of a click at the anchor, and
+    `position_bias` as the slope of clicks in it; `click_table` has A, B, slopes and offsets.
+    Parameters are those of `EpistemicPBM`; `estimator` must be "marginal".
+    """
+
+    click_model = "trust"
 
 
 class EpistemicCascade(EpistemicModel):

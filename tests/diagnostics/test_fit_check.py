@@ -205,6 +205,58 @@ def test_a_simulated_world_gives_one() -> None:
     assert chi2_per_df(counts, world.position_bias**0.5).ratio > 1.5
 
 
+def affine_by_hand(
+    bias: np.ndarray, displays: np.ndarray, clicks: np.ndarray, floor: np.ndarray
+) -> float:
+    """The oracle: scipy's minimum of minus the log-likelihood between the ends of the range."""
+
+    def loss(zeta: float) -> float:
+        p = np.clip(floor + bias * zeta, 0, 1)
+        return -float((xlogy(clicks, p) + xlog1py(displays - clicks, -p)).sum())
+
+    ends = (np.max(-floor / bias), np.min((1 - floor) / bias))
+    return float(minimize_scalar(loss, bounds=ends, method="bounded", options={"xatol": 1e-10}).x)
+
+
+def test_relevance_of_pairs_with_clicks_on_unattractive_items() -> None:
+    pair, bias, displays, clicks = random_entries(4)
+    floor = 0.3 * bias**2
+    bias = bias - floor
+    found = best_relevance(pair, bias, displays, clicks, floor)
+    for number in np.unique(pair):
+        own = pair == number
+        expected = affine_by_hand(bias[own], displays[own], clicks[own], floor[own])
+        assert found[own][0] == pytest.approx(expected, abs=1e-5)
+    # no floor is a floor of nothing
+    plain = best_relevance(pair, bias, displays, clicks)
+    np.testing.assert_allclose(
+        best_relevance(pair, bias, displays, clicks, np.zeros(len(bias))), plain, atol=1e-12
+    )
+
+
+def test_a_world_with_trust_bias_gives_one() -> None:
+    world = simulate(
+        queries=80,
+        docs=8,
+        features=6,
+        pages=60_000,
+        positions=5,
+        relevance="beta",
+        users="trust",
+        seed=1,
+    )
+    counts, truth = world.counts(), world.examination
+    slope, floor = truth["theta"].to_numpy(), truth["unattractive"].to_numpy()
+    check = chi2_per_df(counts, slope, floor)
+    assert check.df > 300
+    assert abs(check.ratio - 1) < 3 * np.sqrt(2 / check.df)
+    # an affine map of relevance changes nothing, and ignoring the floor does
+    assert chi2_per_df(counts, 0.8 * slope, floor + 0.2 * slope).ratio == pytest.approx(
+        check.ratio, rel=1e-6
+    )
+    assert chi2_per_df(counts, slope).ratio > 1.5
+
+
 @pytest.mark.parametrize("by", ["context", "day"])
 def test_relevance_that_changes_gives_more_than_one(by: str) -> None:
     """A pair's relevance that differs by position, or by day at the same position."""

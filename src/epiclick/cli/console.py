@@ -188,15 +188,18 @@ def print_sizes(counts: "ClickCounts") -> None:
 def print_bias(
     model: "BaseModel", kind: "BiasKind | None" = None, level: float | None = None
 ) -> None:
-    """Print the position bias and its scale; for a model with a history, first all contexts."""
+    """Print the position bias and its scale; first, for a model with more, its own parameters."""
     percent = f"{100 * (model.level if level is None else level):g}%"
     table, clicks = model.click_table(kind, level=level), model.fitted_.clicks
     if clicks.history and len(table) <= MOST_CONTEXTS:
         # with an anchor, relative values are the same again
         shown = table if model.fitted_.anchor is None else table[table.columns[:-3]]
         _print_bias_table(clicks.parameter.capitalize(), model, shown, percent, kind)
+    if clicks.is_affine and len(table) <= MOST_CONTEXTS:
+        _print_affine_table(model, table, percent)
     bias = model.position_bias(kind, level=level)
-    _print_bias_table("Position bias", model, bias, percent, kind)
+    title = "Position bias (slope of clicks in relevance)" if clicks.is_affine else "Position bias"
+    _print_bias_table(title, model, bias, percent, kind)
     names = model.fitted_.contexts.column_names
     if given := model.fitted_.training.checks.get("given_bias"):
         print_text(_given_bias(given, names))
@@ -233,6 +236,30 @@ def _print_bias_table(
             for row in table.to_dict("records")
         ),
     )
+
+
+def _print_affine_table(model: "BaseModel", table: "pd.DataFrame", percent: str) -> None:
+    """Print how often attractive and unattractive items are clicked, and offsets."""
+    names, has_ends = model.fitted_.contexts.column_names, table["offset_low"].notna().any()
+
+    def value(row: Mapping[Any, Any], name: str) -> str:
+        ends = f" ({row[f'{name}_low']:.3f} to {row[f'{name}_high']:.3f})" if has_ends else ""
+        return f"{row[name]:.3f}{ends}"
+
+    columns = ("attractive", "unattractive", "offset")
+    print_table(
+        f"Clicks on items{f', {percent} intervals' if has_ends else ''}; offsets relative to "
+        f"{reference_context(model, names)}",
+        [*names, *columns],
+        (
+            [*(str(row[name]) for name in names), *(value(row, name) for name in columns)]
+            for row in table.to_dict("records")
+        ),
+    )
+    resting = table[table["rests_on_prior"] != ""]
+    for row in resting.to_dict("records"):
+        place = ", ".join(f"{name} {row[name]}" for name in names)
+        print_text(f"{place}: cannot tell clicks on items that are {row['rests_on_prior']}.")
 
 
 def _given_bias(given: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:

@@ -38,7 +38,7 @@ def position_bias(
     if as_json:
         bias = fitted.position_bias(kind, level=level)
         record: dict[str, Any] = {"position_bias": bias.to_dict("records")}
-        if fitted.fitted_.clicks.history:
+        if fitted.fitted_.clicks.history or fitted.fitted_.clicks.is_affine:
             record["parameters"] = fitted.click_table(kind, level=level).to_dict("records")
         for name in ("given_bias", "at_bound"):
             if found := fitted.fitted_.training.checks.get(name):

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from epiclick.diagnostics.contraction import PriorContraction
-from epiclick.fitted.prior_share import NOTHING, parameter_sds
+from epiclick.fitted.prior_share import NOTHING, unattractive_sds
 from epiclick.fitted.state import FittedModel
 from epiclick.fitted.tables import click_table
 from epiclick.identification.identifiability import named
@@ -19,7 +19,7 @@ class UnattractiveClicks:
     """Clicks on unattractive items of a model with an anchor or without one.
 
     Attributes:
-        share: contraction of the prior of B / A in every context.
+        share: contraction of the prior of B / A in every context, in logits.
         at_anchor: mean, low and high of B at the anchor; None without an anchor.
         level: probability of that interval.
     """
@@ -72,7 +72,7 @@ class UnattractiveClicks:
 def unattractive_clicks(fitted: FittedModel, level: float) -> UnattractiveClicks:
     """What a fit with a posterior found about clicks on unattractive items."""
     contexts = len(fitted.contexts)
-    before, after = (each[contexts:] for each in parameter_sds(fitted))
+    before, after = unattractive_sds(fitted)
     nothing_given = np.zeros(contexts, bool)
     share = PriorContraction(fitted.contexts, fitted.anchor, before, after, nothing_given)
     at_anchor = None

@@ -137,6 +137,7 @@ def samples_by_features(
     both = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
     first, second = (np.broadcast_to(part, (len(draws), len(rows))) for part in both)
     relevance = fitted.relevance_head.draw(first, second, rng)
+    relevance = reported(relevance, floor_by(fitted, draws))
     query_id, doc_id = (
         as_array(features.keys[name].slice(0, len(rows))) for name in ("query_id", "doc_id")
     )

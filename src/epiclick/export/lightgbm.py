@@ -7,6 +7,12 @@ With n_k displays and c_k clicks of a pair at position k of bias theta_k relativ
 a row of label 1 has weight C and a row of label 0 has weight max(N - C, 0): up to the two bounds,
 any loss of the labels then has the expectation it would have if every display were examined as
 often as the anchor. Rows of weight 0 are left out.
+
+Where unattractive items are clicked too, the probability of a click is the line O_k + theta_k c in
+relevance, and clicks are corrected by its offset as well (the affine correction of Vardasbi et al.
+2020):
+
+.. math:: C = \max\Big(0, \sum_k (c_k - n_k O_k) \min(1 / \theta_k, \text{clip})\Big).
 """
 
 import json
@@ -138,7 +144,10 @@ def weighted_clicks(fitted: FittedModel, counts: ClickCounts, clip: float = CLIP
             code="clip-out-of-range",
         )
     inverse = np.minimum(1 / relative_bias(fitted, counts), clip)[counts.context]  # (entries,)
-    clicked = np.bincount(counts.pair, counts.clicks * inverse, len(counts))
+    clicks = counts.clicks
+    if fitted.clicks.is_affine:
+        clicks = clicks - counts.displays * _by_context(fitted, counts, "offset")[counts.context]
+    clicked = np.maximum(np.bincount(counts.pair, clicks * inverse, len(counts)), 0)
     displays = np.bincount(counts.pair, counts.displays, len(counts))
     weight = np.stack([np.maximum(displays - clicked, 0), clicked], axis=1).ravel()
     rows = np.flatnonzero(weight > 0)
@@ -147,9 +156,14 @@ def weighted_clicks(fitted: FittedModel, counts: ClickCounts, clip: float = CLIP
 
 def relative_bias(fitted: FittedModel, counts: ClickCounts) -> np.ndarray:
     """(contexts of the counts,) bias relative to the anchor's; its mean where it is unknown."""
-    relative = click_table(fitted, level=0.9)["relative"].to_numpy()
+    return _by_context(fitted, counts, "relative")
+
+
+def _by_context(fitted: FittedModel, counts: ClickCounts, column: str) -> np.ndarray:
+    """(contexts of the counts,) a column of the click table; its mean where it is unknown."""
+    values = click_table(fitted, level=0.9)[column].to_numpy()
     index = contexts_of(fitted, counts.contexts)
-    return np.where(index < 0, relative.mean(), relative[index])
+    return np.where(index < 0, values.mean(), values[index])
 
 
 def lightgbm_data(

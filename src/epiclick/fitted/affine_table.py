@@ -64,10 +64,13 @@ def _resting(fitted: FittedModel) -> list[str]:
     contexts = len(fitted.contexts)
     if fitted.posterior is None:
         return [""] * contexts
-    from epiclick.fitted.prior_share import NOTHING, parameter_sds  # which needs scipy
+    # which needs scipy
+    from epiclick.fitted.prior_share import NOTHING, parameter_sds, unattractive_sds
 
-    before, after = parameter_sds(fitted)
+    attractive = [each[:contexts] for each in parameter_sds(fitted)]
     # NaN is not larger: what is fixed does not rest on the prior
-    rests = (after / before >= NOTHING).reshape(2, contexts)
+    rests = np.array(
+        [after / before >= NOTHING for before, after in (attractive, unattractive_sds(fitted))]
+    )
     names = np.array(["attractive", "unattractive"])
     return [", ".join(names[rests[:, k]]) for k in range(contexts)]

@@ -39,3 +39,19 @@ def parameter_sds(
     posterior_sd = logit_normal_sd(fitted.posterior.mean[: len(free)], np.sqrt(variance))
     after[free] = np.where(held, np.nan, posterior_sd)
     return before, after
+
+
+def unattractive_sds(fitted: FittedModel) -> tuple[np.ndarray, np.ndarray]:
+    """The same for B / A of an affine emission, (contexts,) each, in logits.
+
+    Its prior is a Gaussian there. As probabilities, a share that few clicks moved towards 0 would
+    look better known than before.
+    """
+    assert fitted.posterior is not None
+    contexts = len(fitted.contexts)
+    free = fitted.clicks.free(contexts, fitted.anchor)
+    own = fitted.clicks.prior(fitted.contexts, fitted.anchor)
+    precision = -np.diag(own.hessian(fitted.posterior.mean[: len(free)]))
+    variance = np.diag(fitted.posterior.robust)[: len(free)]
+    is_share = free >= contexts
+    return precision[is_share] ** -0.5, np.sqrt(variance[is_share])

@@ -96,6 +96,7 @@ class Bias:
         findings: what the checks found, in sentences.
         warnings: what may mislead.
         model: name of the click model.
+        is_affine: whether unattractive items are clicked too.
         history: columns of its contexts, if it depends on earlier clicks of the page; else "".
         by_history: rows of these contexts.
     """
@@ -112,6 +113,7 @@ class Bias:
     findings: tuple[str, ...]
     warnings: tuple[str, ...]
     model: str = "position-based model"
+    is_affine: bool = False
     history: str = ""
     by_history: tuple[BiasRow, ...] = ()
 
@@ -147,6 +149,7 @@ def bias(sources: Sources) -> Bias:
         findings=tuple(w for w in checks.get("words", ()) if not w.startswith("Warning: ")),
         warnings=tuple(fitted.training.warnings),
         model=fitted.clicks.title,
+        is_affine=fitted.clicks.is_affine,
         history=", ".join(fitted.contexts.column_names) if by_history else "",
         by_history=by_history,
     )
@@ -183,14 +186,21 @@ def bias_section(report: "Report") -> str:
     """Relative and absolute values, and the results of the checks."""
     found = report.bias
     charts = _chart(found, absolute=False) + _chart(found, absolute=True)
+    meaning = (
+        "A result can only be clicked by a user who looks at it. Position bias is how often a "
+        f"position is looked at, here compared with {found.reference}; relevance is what "
+        "remains of a click rate once position bias is removed."
+    )
+    if found.is_affine:
+        meaning = (
+            "Users of this model also click results for their position alone. Position bias is "
+            "here how much the click rate at a position rises with relevance, compared with "
+            f"{found.reference}; relevance is the probability of a click there."
+        )
     return section(
         "bias",
         "Which positions get looked at",
-        paragraph(
-            "A result can only be clicked by a user who looks at it. Position bias is how often a "
-            f"position is looked at, here compared with {found.reference}; relevance is what "
-            "remains of a click rate once position bias is removed."
-        ),
+        paragraph(meaning),
         paragraph(INTERVAL_KINDS[found.intervals].format(level=f"{found.level:.0%}")),
         f'<div class="charts">{charts}</div>',
         shown_of(len(found.rows), found.contexts),
