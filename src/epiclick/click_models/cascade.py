@@ -16,6 +16,7 @@ from epiclick.click_models.click_model import (
     given_contexts,
     given_names,
 )
+from epiclick.click_models.page_effects import NobodyStops
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -26,7 +27,7 @@ CLICKED_ABOVE = "clicked_above"
 
 
 @dataclass(frozen=True)
-class Cascade:
+class Cascade(NobodyStops):
     r"""P(click) = zeta down to the first click, and 0 below it (Craswell et al. 2008).
 
     .. math:: A_{k0} = 1, \qquad A_{k1} = 0, \qquad B = 0
@@ -45,7 +46,6 @@ class Cascade:
     parameter: ClassVar[str] = "examination"
     history: ClassVar[tuple[str, ...]] = (CLICKED_ABOVE,)
     channels: ClassVar[tuple[Channel, ...]] = (CLICK,)
-    has_latent_state: ClassVar[bool] = False
     knows_examination: ClassVar[bool] = True
     is_affine: ClassVar[bool] = False
 
@@ -109,14 +109,6 @@ class Cascade:
     def anchors(self, contexts: pa.Table) -> np.ndarray:
         """The first position before any click, where relevance is measured."""
         return first_examined(contexts)
-
-    def going_on(self, parameters: np.ndarray) -> np.ndarray | None:
-        """None: clicks end no page, or their effect is in the contexts."""
-        return None
-
-    def world_going_on(self, theta: np.ndarray) -> np.ndarray | None:
-        """None."""
-        return None
 
     def world(self, theta: np.ndarray) -> tuple[pa.Table, Emission]:
         """Users read on until they click, whatever the position bias of the world."""

@@ -10,13 +10,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from epiclick.click_models.click_model import Emission
+from epiclick.click_models.page_effects import NobodyStops
 
 NEAREST_START = 0.02
 """Initial values stay this far from 0 and 1, where gradients in logits vanish."""
 
 
 @dataclass(frozen=True)
-class Examination:
+class Examination(NobodyStops):
     """Base of these models: one parameter for each context, and one anchor."""
 
     is_affine: ClassVar[bool] = False
@@ -49,14 +50,6 @@ class Examination:
     def start(self, click_rate: np.ndarray, anchor: int | None) -> np.ndarray:
         """Click rates relative to the anchor's."""
         return start_logits(click_rate, anchor)
-
-    def going_on(self, parameters: np.ndarray) -> np.ndarray | None:
-        """None: clicks end no page, or their effect is in the contexts."""
-        return None
-
-    def world_going_on(self, theta: np.ndarray) -> np.ndarray | None:
-        """None."""
-        return None
 
 
 def examined(logit: Any, anchor: int | None, xp: ModuleType) -> Emission:

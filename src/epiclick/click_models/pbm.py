@@ -1,23 +1,22 @@
 """The position-based model: examination depends on the position, not on clicks above it."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from epiclick.click_models.click_model import CLICK, Channel, Emission, PageStates
+from epiclick.click_models.click_model import CLICK, Channel, Emission
 from epiclick.click_models.examination import Examination
+from epiclick.click_models.page_effects import WithoutHistory
 
 if TYPE_CHECKING:
-    import ibis.expr.types as ir
     import pyarrow as pa
 
     from epiclick.click_models.priors import ParameterPrior
 
 
 @dataclass(frozen=True)
-class PositionBased(Examination):
+class PositionBased(WithoutHistory, Examination):
     r"""P(click) = theta_c zeta: a probability of examination for every given context.
 
     .. math:: A_c = \theta_c = \sigma(x_c), \qquad B_c = 0, \qquad \theta_{\text{anchor}} = 1
@@ -26,23 +25,8 @@ class PositionBased(Examination):
     name: ClassVar[str] = "pbm"
     title: ClassVar[str] = "position-based model"
     parameter: ClassVar[str] = "position bias"
-    history: ClassVar[tuple[str, ...]] = ()
     channels: ClassVar[tuple[Channel, ...]] = (CLICK,)
-    has_latent_state: ClassVar[bool] = False
     knows_examination: ClassVar[bool] = False
-
-    def history_columns(self, log: "ir.Table") -> Mapping[str, "ir.Value"]:
-        """No history columns."""
-        return {}
-
-    def complete(self, contexts: "pa.Table") -> "pa.Table":
-        """The contexts unchanged."""
-        return contexts
-
-    def states(self, contexts: "pa.Table") -> PageStates:
-        """A single state: clicks on a page do not affect displays further down."""
-        stay = np.zeros((len(contexts), 1), np.int64)
-        return PageStates(np.arange(len(contexts))[:, None], stay, stay)
 
     def prior(self, contexts: "pa.Table", anchor: int | None) -> "ParameterPrior":
         """Uniform."""

@@ -13,7 +13,6 @@ Given whether each user went on, all items are independent: that is how these mo
 (`epiclick.reading`).
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -21,11 +20,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from epiclick.click_models.click_model import CLICK, SATISFACTION, Channel, Emission, PageStates
+from epiclick.click_models.click_model import CLICK, SATISFACTION, Channel, Emission
+from epiclick.click_models.page_effects import WithoutHistory
 
 if TYPE_CHECKING:
-    import ibis.expr.types as ir
-
     from epiclick.click_models.priors import ParameterPrior
 
 START = 0.5
@@ -36,26 +34,12 @@ LEAST_GOING_ON, SHARE_GOING_ON = 0.2, 0.6
 
 
 @dataclass(frozen=True)
-class Reading:
+class Reading(WithoutHistory):
     """Base of these models: items that are read are examined, wherever they are."""
 
-    history: ClassVar[tuple[str, ...]] = ()
     has_latent_state: ClassVar[bool] = True
     knows_examination: ClassVar[bool] = True
     is_affine: ClassVar[bool] = False
-
-    def history_columns(self, log: "ir.Table") -> Mapping[str, "ir.Value"]:
-        """No history columns: counts have the lists of pages instead."""
-        return {}
-
-    def complete(self, contexts: pa.Table) -> pa.Table:
-        """The contexts unchanged."""
-        return contexts
-
-    def states(self, contexts: pa.Table) -> PageStates:
-        """A single state, reading; who has stopped is not on the page any more."""
-        stay = np.zeros((len(contexts), 1), np.int64)
-        return PageStates(np.arange(len(contexts))[:, None], stay, stay)
 
     def size(self, contexts: int) -> int:
         """One for each context."""

@@ -1,22 +1,21 @@
 """Trust bias: items that do not attract are clicked too, because of where they are shown."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from epiclick.click_models.click_model import CLICK, Channel, Emission, PageStates
+from epiclick.click_models.click_model import CLICK, Channel, Emission
 from epiclick.click_models.examination import (
     examined,
     free_contexts,
     probability,
     start_logits,
 )
+from epiclick.click_models.page_effects import NobodyStops, WithoutHistory
 
 if TYPE_CHECKING:
-    import ibis.expr.types as ir
     import pyarrow as pa
 
     from epiclick.click_models.priors import ParameterPrior
@@ -30,7 +29,7 @@ WORLD_NOISE = 0.3  # probability that an unattractive item at the first position
 
 
 @dataclass(frozen=True)
-class TrustBased:
+class TrustBased(WithoutHistory, NobodyStops):
     r"""P(click) = A_c zeta + B_c (1 - zeta), affine in attraction (Agarwal et al. 2019).
 
     .. math:: A_c = \sigma(x_c), \qquad B_c = A_c\, \sigma(y_c), \qquad A_{\text{anchor}} = 1
@@ -53,24 +52,9 @@ class TrustBased:
     name: ClassVar[str] = "trust"
     title: ClassVar[str] = "trust model"
     parameter: ClassVar[str] = "slope of clicks in relevance"
-    history: ClassVar[tuple[str, ...]] = ()
     channels: ClassVar[tuple[Channel, ...]] = (CLICK,)
-    has_latent_state: ClassVar[bool] = False
     is_affine: ClassVar[bool] = True
     knows_examination: ClassVar[bool] = False
-
-    def history_columns(self, log: "ir.Table") -> Mapping[str, "ir.Value"]:
-        """No history columns."""
-        return {}
-
-    def complete(self, contexts: "pa.Table") -> "pa.Table":
-        """The contexts unchanged."""
-        return contexts
-
-    def states(self, contexts: "pa.Table") -> PageStates:
-        """A single state: clicks on a page do not affect displays further down."""
-        stay = np.zeros((len(contexts), 1), np.int64)
-        return PageStates(np.arange(len(contexts))[:, None], stay, stay)
 
     def size(self, contexts: int) -> int:
         """Two for each context."""
@@ -144,14 +128,6 @@ class TrustBased:
     def anchors(self, contexts: "pa.Table") -> np.ndarray:
         """Any context."""
         return np.arange(len(contexts))
-
-    def going_on(self, parameters: np.ndarray) -> np.ndarray | None:
-        """None: clicks end no page."""
-        return None
-
-    def world_going_on(self, theta: np.ndarray) -> np.ndarray | None:
-        """None."""
-        return None
 
     def world(self, theta: np.ndarray) -> tuple["pa.Table", Emission]:
         r"""Users who trust the top of a page.

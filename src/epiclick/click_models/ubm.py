@@ -44,7 +44,6 @@ class UserBrowsing(Examination):
     parameter: ClassVar[str] = "examination"
     history: ClassVar[tuple[str, ...]] = (LAST_CLICK,)
     channels: ClassVar[tuple[Channel, ...]] = (CLICK,)
-    has_latent_state: ClassVar[bool] = False
     knows_examination: ClassVar[bool] = False
 
     def history_columns(self, log: "ir.Table") -> Mapping[str, "ir.Value"]:
