@@ -119,9 +119,10 @@ def test_counts_are_by_the_contexts_of_the_click_model(tiny: Family) -> None:
         assert np.array_equal(sum(table[name].to_numpy() for table in found), expected)
 
 
-def test_whoever_knows_a_world_with_history_is_right(tiny: Family) -> None:
+@pytest.mark.parametrize("users", ["ubm", "trust"])
+def test_whoever_knows_a_world_is_right(tiny: Family, users: str) -> None:
     """Of 90 % intervals of independent items; a right method fails once in 10,000 seeds."""
-    case = make_case(replace(tiny, users="ubm", click_model="ubm", pages=2000), 0, 0)
+    case = make_case(replace(tiny, users=users, click_model=users, pages=2000), 0, 0)
     answers = know(case)
     theta = case.world.examination["theta"].to_numpy()
     assert np.array_equal(answers["position_bias"].truth, theta[1:] / theta[0])

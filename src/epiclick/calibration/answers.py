@@ -20,12 +20,12 @@ KEPT = 32
 
 QUANTITIES = {
     "position_bias": "examination of positions or other contexts relative to the first",
-    "click_offset": "clicks beyond those in proportion to relevance, where there are any",
     "unseen_relevance": "relevance of items of unseen queries",
     "seen_relevance": "relevance of items given their own clicks",
     "click_probability": "probability of a click on items of unseen queries",
     "ranker_value": "clicks per page of rankers that were never shown",
     "ranker_difference": "difference in clicks per page between two rankers",
+    "click_offset": "clicks beyond those in proportion to relevance, where there are any",
 }
 
 

@@ -23,7 +23,7 @@ from epiclick.click_models.registry import click_model
 from epiclick.data.counts import ClickCounts
 from epiclick.errors import InputError, did_you_mean
 from epiclick.fitted.parameters import without_uncertainty
-from epiclick.simulate.users import THETA, examination_at, unattractive_at
+from epiclick.simulate.users import THETA, UNATTRACTIVE, examination_at, unattractive_at
 
 if TYPE_CHECKING:
     from epiclick.api import BaseModel
@@ -170,7 +170,9 @@ def know(case: Case) -> dict[str, Answers]:
 
     world, model = case.world, click_model(case.family.click_model)
     theta = world.examination[THETA].to_numpy()  # the first position comes first
-    floor = unattractive_at(world.examination, world.examination)
+    floor = np.zeros(len(theta))
+    if UNATTRACTIVE in world.examination.column_names:
+        floor = world.examination[UNATTRACTIVE].to_numpy()
     rng = np.random.default_rng([case.seed, 8])
     relative = theta[1:] / theta[0]
     estimate = relative + CONTROL_SD * rng.standard_normal(len(relative))
