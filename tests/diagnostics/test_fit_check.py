@@ -125,7 +125,7 @@ def test_the_mean_is_exact_where_biases_are_equal(shows: tuple[int, int]) -> Non
         chance = hypergeom(sum(shows), shows[0], total).pmf(split)
         bias = np.ones(2)
         chi2 = [
-            checks._pearson(np.zeros(2, int), bias, n, np.array([m, total - m], float))
+            checks._pearson(np.zeros(2, int), bias, n, np.array([m, total - m], float), None)
             for m in split
         ]
         assert chance @ chi2 == pytest.approx(1, rel=1e-9)

@@ -93,7 +93,10 @@ def chi2_of(fitted: FittedModel, counts: ClickCounts) -> FitCheck:
 def chi2_of_emission(counts: ClickCounts, emission: Emission) -> FitCheck:
     """Check counts against an emission (contexts,), with each pair's best relevance under it."""
     if emission.unattractive is None:
-        return chi2_per_df(counts, emission.attractive)
+        examined = emission.attractive > 0  # elsewhere there is nothing to check
+        if not examined.all():
+            counts = counts.of_contexts(examined)
+        return chi2_per_df(counts, emission.attractive[examined])
     rise = emission.attractive - emission.unattractive
     return chi2_per_df(counts, rise, emission.unattractive)
 
@@ -117,10 +120,6 @@ def chi2_per_df(
     is 40 % too high in a well-specified simulation.
     """
     theta = np.asarray(theta, np.float64)
-    if np.any(theta == 0) and not by_entry:  # nothing is examined there: nothing to check
-        examined = theta > 0
-        counts = counts.of_contexts(examined)
-        theta = theta[examined]
     size = len(counts.pair if by_entry else counts.contexts)
     if theta.shape != (size,) or not np.all((theta > 0) & np.isfinite(theta)):
         raise InputError(
