@@ -128,3 +128,23 @@ def test_users_who_stop_when_satisfied_through_the_verbs(tmp_path: Path) -> None
     )
     assert refused.code == 2
     assert refused.error_code == "missing-column"
+
+
+def test_the_trust_model_shows_both_probabilities(tmp_path: Path) -> None:
+    world, model = tmp_path / "world", tmp_path / "model"
+    assert epiclick("simulate", "--out", world, *WORLD, "--users", "trust", "-q").code == 0
+    log = world / "clicks.parquet"
+    fitted = epiclick("fit", log, "--click-model", "trust", "--out", model, "--json").record
+    assert fitted["click_model"] == "trust"
+    assert {"attractive", "unattractive", "offset", "rests_on_prior"} <= set(
+        fitted["parameters"][0]
+    )
+    assert len(epiclick("position-bias", model, "--json").record["parameters"]) == 3
+    printed = epiclick("position-bias", model).out
+    assert "unattractive" in printed
+    assert "Position bias (slope of clicks in relevance)" in printed
+    scores = epiclick("evaluate", model, log, "--truth", world, "--json").record
+    assert {each["quantity"] for each in scores["coverage"]} == {"position_bias", "relevance"}
+    out = tmp_path / "report.html"
+    assert epiclick("report", model, log, "--out", out, "--truth", world, "-q").code == 0
+    assert "also click results for their position alone" in out.read_text()

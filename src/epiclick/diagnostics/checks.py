@@ -227,7 +227,7 @@ def _pearson(
     bias: np.ndarray,
     displays: np.ndarray,
     clicks: np.ndarray,
-    floor: np.ndarray | None,
+    floor: np.ndarray | None = None,
 ) -> float:
     p = _best_chance(pair, bias, displays, clicks, floor)
     # a fit to no clicks, or to clicks only, is exact: 0 / 0 is 0
