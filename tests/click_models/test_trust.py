@@ -422,4 +422,7 @@ def test_chains_agree_with_the_gaussian() -> None:
         assert np.all(np.abs(other / width - 1) < 0.25), tables
     width = items[0]["high"] - items[0]["low"]
     assert np.all(np.abs(items[0]["mean"] - items[1]["mean"]) < 0.1 * width)
-    assert np.all(np.abs((items[1]["high"] - items[1]["low"]) / width - 1) < 0.15)
+    # 800 draws by chains leave an error in the ends of 1,000 intervals, so not their largest gap
+    gap = (items[1]["high"] - items[1]["low"]) / width - 1
+    assert np.sqrt(np.mean(gap**2)) < 0.06
+    assert abs(gap.mean()) < 0.02
