@@ -405,7 +405,7 @@ def test_chains_agree_with_the_gaussian() -> None:
     with jax.enable_x64(True):
         mode = find_mode(density, start)
         bayes, _ = covariances(mode, density.prior)
-        drawn = sample(density, mode.vector, bayes, 0, samples=400, chains=2, warmup=100)
+        drawn = sample(density, mode.vector, bayes, 0, samples=250, chains=2, warmup=100)
     posterior = replace(fitted.posterior, samples=drawn)
     tables, items = [], []
     for each in (posterior, replace(posterior, samples=None)):
@@ -422,7 +422,7 @@ def test_chains_agree_with_the_gaussian() -> None:
         assert np.all(np.abs(other / width - 1) < 0.25), tables
     width = items[0]["high"] - items[0]["low"]
     assert np.all(np.abs(items[0]["mean"] - items[1]["mean"]) < 0.1 * width)
-    # 800 draws by chains leave an error in the ends of 1,000 intervals, so not their largest gap
+    # 500 draws by chains leave an error in the ends of 1,000 intervals, so not their largest gap
     gap = (items[1]["high"] - items[1]["low"]) / width - 1
     assert np.sqrt(np.mean(gap**2)) < 0.06
     assert abs(gap.mean()) < 0.02

@@ -263,7 +263,7 @@ def test_options():
     assert LogOptions.from_dict(before).click_model == "pbm"
     with raises_code("unknown-click-model") as caught:
         LogOptions(click_model="umb")
-    assert "pbm, ubm, cascade, dcm, sdbn, not 'umb'" in str(caught.value)
+    assert "pbm, ubm, trust, cascade, dcm, sdbn, not 'umb'" in str(caught.value)
     with raises_code("invalid-click-model"):
         LogOptions(click_model=None)
     with raises_code("reserved-column") as caught:

@@ -93,7 +93,8 @@ def test_values_and_derivatives_are_those_of_numpy(displays: int) -> None:
     pairs = random_pairs(displays)
     assert (pairs[0] == 1).any()
     (value, gradient), (expected, slopes) = by_quadrature(*pairs), by_numpy(*pairs)
-    assert error(value, expected) <= 1e-11  # rounding of millions of logarithms
+    # their nodes differ, and both are within 6e-11 of the value by three times as many
+    assert error(value, expected) <= VALUE / 10
     assert error(gradient, slopes) <= 1e-8
 
 
@@ -109,7 +110,8 @@ def test_hard_pairs_are_those_of_numpy() -> None:
     ]
     pairs = (theta, *shapes, *counts)
     (value, gradient), (expected, slopes) = by_quadrature(*pairs), by_numpy(*pairs)
-    assert error(value, expected) <= 1e-11  # rounding of millions of logarithms
+    # their nodes differ, and both are within 6e-11 of the value by three times as many
+    assert error(value, expected) <= VALUE / 10
     assert error(gradient, slopes) <= 1e-8
 
 
