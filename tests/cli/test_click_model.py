@@ -98,6 +98,16 @@ def test_a_log_without_pages_is_refused_in_one_message(folder: Path, tmp_path: P
     done.assert_refused("--column page_id=NAME", "missing-column")
 
 
+def test_continuation_is_shown_beside_how_far_users_read(tmp_path: Path) -> None:
+    world, model = tmp_path / "world", tmp_path / "model"
+    assert epiclick("simulate", "--out", world, *WORLD, "--users", "dcm", "-q").code == 0
+    fitted = epiclick("fit", world / "clicks.parquet", "--click-model", "dcm", "--out", model)
+    assert fitted.code == 0, fitted.err
+    printed = epiclick("position-bias", model).out
+    assert "Continuation, 90% intervals" in printed
+    assert "Position bias, 90% intervals; relative to position 1" in printed
+
+
 def test_users_who_stop_when_satisfied_through_the_verbs(tmp_path: Path) -> None:
     world, model = tmp_path / "world", tmp_path / "model"
     made = epiclick("simulate", "--out", world, *WORLD, "--users", "sdbn", "-q")

@@ -231,13 +231,15 @@ class Questions:
         if self.model.fitted_.clicks.has_latent_state:
             return self._clicks_on_pages()
         row, rows = display_rows(world), self.case.rows(counts)
-        shown = np.flatnonzero(np.isin(row, rows))
+        chance = display_probability(world)
+        # what is certainly not clicked is no question
+        shown = np.flatnonzero(np.isin(row, rows) & (chance > 0))
         chosen = shown[self._some(len(shown), 6)]
         pairs = np.searchsorted(rows, row[chosen])  # rows ascend as the pairs do
         model = click_model(self.case.family.click_model)
         context = display_contexts(world, model, self.model.fitted_.contexts)[chosen]
         draws = self._emission.at(context).click_probability(self._attraction(pairs, 7).T).T
-        return Answers.of_draws(display_probability(world)[chosen], draws)
+        return Answers.of_draws(chance[chosen], draws)
 
     def _clicks_on_pages(self) -> Answers:
         """The same where it depends on the whole page above a display."""

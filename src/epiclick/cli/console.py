@@ -191,10 +191,14 @@ def print_bias(
     """Print the position bias and its scale; first, for a model with more, its own parameters."""
     percent = f"{100 * (model.level if level is None else level):g}%"
     table, clicks = model.click_table(kind, level=level), model.fitted_.clicks
-    if clicks.history and len(table) <= MOST_CONTEXTS:
+    free = len(clicks.free(len(table), model.fitted_.anchor))
+    has_own = bool(clicks.history) or (clicks.has_latent_state and free > 0)
+    if has_own and len(table) <= MOST_CONTEXTS:
         # with an anchor, relative values are the same again
         shown = table if model.fitted_.anchor is None else table[table.columns[:-3]]
         _print_bias_table(clicks.parameter.capitalize(), model, shown, percent, kind)
+        if clicks.has_latent_state:
+            print_text("Continuation: the probability of reading on after a click there.")
     if clicks.is_affine and len(table) <= MOST_CONTEXTS:
         _print_affine_table(model, table, percent)
     bias = model.position_bias(kind, level=level)
@@ -228,8 +232,11 @@ def _print_bias_table(
     shown = [name for name in BIAS_COLUMNS if name in table and table[name].notna().any()]
     called = f"{kind} intervals" if kind else "intervals"
     intervals = f", {percent} {called}" if "low" in shown else ""
+    relative = f"; relative to {reference_context(model, names)}"
+    if model.fitted_.clicks.has_latent_state and "relative" not in shown:
+        relative = ""  # a continuation is a probability of its own
     print_table(
-        f"{title}{intervals}; relative to {reference_context(model, names)}",
+        f"{title}{intervals}{relative}",
         [*names, *(name.replace("relative_", "rel. ") for name in shown)],
         (
             [*(str(row[name]) for name in names), *(format_number(row[name]) for name in shown)]
