@@ -267,7 +267,8 @@ def _train_reading(
     completed = CLICK_MODELS["cascade"]
     assert isinstance(plan.objective, EpistemicObjective)
     objective = replace(plan.objective, clicks=completed, anchor=0)
-    own = replace(plan, objective=objective, anchor=0, click_model="cascade")
+    # shapes, if any, are those of the log itself, not of its outcomes
+    own = replace(plan, objective=objective, anchor=0, click_model="cascade", shapes=None)
     networks: list[Layers] = []
     history: list[Epoch] = []
     kinds = [outcomes.clicks]
