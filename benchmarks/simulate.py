@@ -9,13 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from epiclick.simulate import world
+from epiclick.simulate import world, world_items
 
-STAGES = {  # functions of the world module that `simulate` calls, in order
-    "rankings": "make_items",
-    "relevance": "draw_relevance",
-    "policy": "logging_scores",
-    "clicks": "show_pages",
+STAGES = {  # functions that `simulate` calls, in order, by the module where it looks them up
+    "rankings": (world_items, "make_items"),
+    "relevance": (world, "draw_relevance"),
+    "policy": (world, "logging_scores"),
+    "clicks": (world, "show_pages"),
 }
 
 
@@ -46,8 +46,8 @@ def main() -> None:
 
     seconds: dict[str, float] = {}
     start = time.perf_counter()
-    for stage, name in STAGES.items():
-        setattr(world, name, timed(getattr(world, name), stage, seconds))
+    for stage, (module, name) in STAGES.items():
+        setattr(module, name, timed(getattr(module, name), stage, seconds))
     simulated = world.simulate(**settings)
     with tempfile.TemporaryDirectory() as folder:
         timed(simulated.save, "save", seconds)(Path(folder) / "world")
