@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from epiclick.click_models.click_model import Emission
+from epiclick.click_models.click_model import Emission, StraightMoves
 from epiclick.click_models.page_effects import NobodyStops
 
 NEAREST_START = 0.02
@@ -17,7 +17,7 @@ NEAREST_START = 0.02
 
 
 @dataclass(frozen=True)
-class Examination(NobodyStops):
+class Examination(NobodyStops, StraightMoves):
     """Base of these models: one parameter for each context, and one anchor."""
 
     is_affine: ClassVar[bool] = False
