@@ -17,6 +17,21 @@ COMPARED = ("log_likelihood", "ndcg")
 """Metrics whose differences have a column; all differences are in `results.json`."""
 
 
+COMMAND = """```sh
+epiclick benchmark --out B --data yandex-pages --mslr mslr --clax build/peers/clax/bin/python
+```
+
+`--data` and `--mslr` name folders, `--clax` a Python in whose environment CLAX is installed. It needs
+versions of jax and flax that epiclick does not use, so it gets an environment of its own:
+`python benchmarks/run.py peers` makes one, with exact versions. Without `--clax` it is left out. Finished
+fits are kept in `B/cells` and reused by the next run with the same settings; after a change of the code,
+start with a new folder. `B/results.json` has all numbers.
+
+Simulated pages come from epiclick's simulator, on which its defaults were chosen: that favours epiclick.
+CLAX's `cascade` multiplies the probability of a click by that of reaching the display even where the clicks
+above it are given, so its likelihood given them is that of its own definition."""
+
+
 def benchmark_page(results: BenchmarkResults) -> str:
     """The whole page."""
     parts = ["# Benchmark of click models", *_introduction(results)]
@@ -37,6 +52,7 @@ def _introduction(results: BenchmarkResults) -> Iterator[str]:
         what = f"CLAX {results.clax}, by ids, with the rate and early stopping its authors publish"
         versions.append(f"- `{CLAX}`: {what}.")
     yield "\n".join(versions)
+    yield COMMAND
     yield (
         "Log-likelihood is per display, **given the clicks above it** on its page. Perplexity is "
         "marginal, not given them; conditional perplexity is given them; both are means over "
