@@ -21,15 +21,15 @@ COMMAND = """```sh
 epiclick benchmark --out B --data yandex-pages --mslr mslr --clax build/peers/clax/bin/python
 ```
 
-`--data` and `--mslr` name folders, `--clax` a Python in whose environment CLAX is installed. It needs
-versions of jax and flax that epiclick does not use, so it gets an environment of its own:
-`python benchmarks/run.py peers` makes one, with exact versions. Without `--clax` it is left out. Finished
-fits are kept in `B/cells` and reused by the next run with the same settings; after a change of the code,
-start with a new folder. `B/results.json` has all numbers.
+`--data` and `--mslr` name folders, `--clax` a Python in whose environment CLAX is installed. It
+needs versions of jax and flax that epiclick does not use, so it gets an environment of its own:
+`python benchmarks/run.py peers` makes one, with exact versions. Without `--clax` it is left out.
+Finished fits are kept in `B/cells` and reused by the next run with the same settings; after a
+change of the code, start with a new folder. `B/results.json` has all numbers.
 
-Simulated pages come from epiclick's simulator, on which its defaults were chosen: that favours epiclick.
-CLAX's `cascade` multiplies the probability of a click by that of reaching the display even where the clicks
-above it are given, so its likelihood given them is that of its own definition."""
+Simulated pages come from epiclick's simulator, on which its defaults were chosen: that favours
+epiclick. CLAX's `cascade` multiplies the probability of a click by that of reaching the display
+even where the clicks above it are given, so its likelihood given them is that of its own definition."""
 
 
 def benchmark_page(results: BenchmarkResults) -> str:
