@@ -58,7 +58,8 @@ class CellResult:
     Attributes:
         scores: on the held-out pages.
         processor_seconds: from training pages in memory to the fitted model, libraries loaded.
-        process_seconds: of the whole process until then, with start and libraries.
+        process_seconds: of the process, with start, libraries and the prediction of held-out pages
+            (of a peer until it is fitted).
         peak_memory: largest resident memory of that process, in bytes.
         warnings: of the fit.
     """

@@ -29,7 +29,7 @@ change of the code, start with a new folder. `B/results.json` has all numbers.
 
 Simulated pages come from epiclick's simulator, on which its defaults were chosen: that favours
 epiclick. CLAX's `cascade` multiplies the probability of a click by that of reaching the display
-even where the clicks above it are given, so its likelihood given them is that of its own definition."""
+even where the clicks above it are given, so its likelihood is that of its own definition."""
 
 
 def benchmark_page(results: BenchmarkResults) -> str:

@@ -23,7 +23,7 @@ class BenchmarkRow:
         scores: by the names of METRICS; None where a fit has none.
         impossible: held-out pages of probability 0.
         processor_seconds: of the fit, libraries loaded.
-        process_seconds: of the process, with start and libraries.
+        process_seconds: of the process, with start, libraries and prediction.
         peak_mb: largest resident memory of the process.
     """
 
