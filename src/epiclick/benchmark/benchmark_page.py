@@ -28,7 +28,9 @@ Finished fits are kept in `B/cells` and reused by the next run with the same set
 change of the code, start with a new folder. `B/results.json` has all numbers.
 
 Simulated pages come from epiclick's simulator, on which its defaults were chosen: that favours
-epiclick. CLAX's `cascade` multiplies the probability of a click by that of reaching the display
+epiclick. Its ranker knows something of relevance, so that rarely shown items tend to be worse;
+epiclick's prior of relevance learns that from the log, while a pseudo-click and a pseudo-skip pull
+such items towards 0.5. CLAX's `cascade` multiplies the probability of a click by that of reaching the display
 even where the clicks above it are given, so its likelihood is that of its own definition."""
 
 
@@ -37,7 +39,7 @@ def benchmark_page(results: BenchmarkResults) -> str:
     parts = ["# Benchmark of click models", *_introduction(results)]
     parts += ["## Over all data sets", _listed(overall_sentences(results))]
     for found in results.datasets:
-        parts += [f"## {found.title[:1].upper()}{found.title[1:]}", _sizes(found), _table(found)]
+        parts += [f"## {found.title}", _sizes(found), _table(found)]
         parts.append(_listed(dataset_sentences(found)))
     return "\n\n".join(parts) + "\n"
 

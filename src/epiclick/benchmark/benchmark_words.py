@@ -51,8 +51,8 @@ def _overall(title: str, version: str, judged: Sequence[tuple[str, BenchmarkDiff
     worse = [f"{each.one[0]} on {name}" for name, each in judged if each.better < 0]
     listed = f" ({', '.join(worse)})" if worse else ""
     return (
-        f"{title}, {OURS} against {version}: better in {numbers[1]} of {len(judged)} comparisons, "
-        f"not distinguishable in {numbers[0]}, worse in {numbers[-1]}{listed}."
+        f"{OURS} against {version}, by {title}: better in {numbers[1]} of {len(judged)} "
+        f"comparisons, not distinguishable in {numbers[0]}, worse in {numbers[-1]}{listed}."
     )
 
 
@@ -79,7 +79,7 @@ def _against_others(found: DatasetResults, metric: str) -> Iterator[str]:
             parts = [
                 f"{OUTCOMES[s]} for {', '.join(by_outcome[s])}" for s in OUTCOMES if s in by_outcome
             ]
-            yield f"{METRICS[metric].title}, {OURS} against {version}: {'; '.join(parts)}."
+            yield f"{OURS} against {version}, by {METRICS[metric].title}: {'; '.join(parts)}."
 
 
 def _impossible(rows: Iterable[BenchmarkRow]) -> Iterator[str]:

@@ -72,7 +72,7 @@ class WorldPlan:
         name = self.users if self.letor is None else f"{self._source}-{self.users}"
         return {
             "name": name,
-            "title": f"{name} (simulated {self.users} users, {items})",
+            "title": f"Simulated {self.users} users, {items}",
             "users": self.users,
             "letor": None if self.letor is None else str(self.letor),
             "seed": self.seed,

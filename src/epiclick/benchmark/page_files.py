@@ -24,7 +24,7 @@ def read_page_files(folder: Path) -> BenchmarkData:
         )
     numbers = _Numbers()
     train, test = (numbers.pages(folder / f"{name}{SUFFIX}") for name in PARTS)
-    settings = {"name": folder.name, "title": f"{folder.name} (real pages)"}
+    settings = {"name": folder.name, "title": f"Pages of {folder.name}"}
     return BenchmarkData(settings, np.array(numbers.query_of), train, test)
 
 
