@@ -61,24 +61,24 @@ class CellResult:
         process_seconds: of the process, with start, libraries and the prediction of held-out pages
             (of a peer until it is fitted).
         peak_memory: largest resident memory of that process, in bytes.
-        warnings: of the fit.
+        notes: warnings of the fit; of a peer, how many epochs it took.
     """
 
     scores: CellScores
     processor_seconds: float
     process_seconds: float
     peak_memory: int
-    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """A record for JSON."""
-        return {**asdict(self), "warnings": list(self.warnings)}
+        return {**asdict(self), "notes": list(self.notes)}
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Self:
         """The inverse of `to_dict`."""
         scores = CellScores.from_dict(stored["scores"])
-        return cls(**{**stored, "scores": scores, "warnings": tuple(stored["warnings"])})
+        return cls(**{**stored, "scores": scores, "notes": tuple(stored["notes"])})
 
 
 def measure_cell(path: Path, model: str, version: str) -> CellResult:

@@ -30,8 +30,9 @@ change of the code, start with a new folder. `B/results.json` has all numbers.
 Simulated pages come from epiclick's simulator, on which its defaults were chosen: that favours
 epiclick. Its ranker knows something of relevance, so that rarely shown items tend to be worse;
 epiclick's prior of relevance learns that from the log, while a pseudo-click and a pseudo-skip pull
-such items towards 0.5. CLAX's `cascade` multiplies the probability of a click by that of reaching the display
-even where the clicks above it are given, so its likelihood is that of its own definition."""
+such items towards 0.5. CLAX's `cascade` multiplies the probability of a click by that of reaching
+the display even where the clicks above it are given, so its likelihood is that of its own
+definition."""
 
 
 def benchmark_page(results: BenchmarkResults) -> str:

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from epiclick.benchmark.page_data import BenchmarkData
-from epiclick.benchmark.ranking_quality import query_ndcg
+from epiclick.benchmark.ranking_quality import CUT, query_ndcg
 from epiclick.evaluation.page_chances import PageChances
 from epiclick.evaluation.paired_differences import PairedDifference, paired_difference
 from epiclick.selection.held_out_scores import Displays, scores_of
@@ -170,7 +170,8 @@ class Metric:
         digits: after the decimal point.
         is_better: +1 if a higher value is better, -1 if a lower one is.
         value: of a fit; None where it has none.
-        by_query: its values by query, (queries,), whose mean weighted by `weights` it is.
+        by_query: (queries,) sums by query; their total over that of the weights is the value.
+        weights: (queries,) number of displays, or 1 for a query with a value of its own.
     """
 
     title: str
@@ -223,7 +224,7 @@ METRICS: dict[str, Metric] = {
         _displays,
     ),
     "ndcg": Metric(
-        "nDCG@5",
+        f"nDCG@{CUT}",
         4,
         +1,
         lambda scores: scores.mean_ndcg,

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from epiclick.api import EPISTEMIC, EpistemicModel
 from epiclick.benchmark.page_data import BenchmarkData
@@ -42,7 +43,7 @@ def fit_own(data: BenchmarkData, name: str, *, with_features: bool = False) -> F
     """
     features = _features(data) if with_features else None
     log = data.train.to_table(data.query_of)
-    first = log.filter(pa.compute.less(log["page_id"], WARM_UP))
+    first = log.filter(pc.less(log["page_id"], WARM_UP))
     read_log(first, click_model=name, features=features)
     begun = time.process_time()
     counts = read_log(log, click_model=name, features=features)
