@@ -38,11 +38,22 @@ definition."""
 def benchmark_page(results: BenchmarkResults) -> str:
     """The whole page."""
     parts = ["# Benchmark of click models", *_introduction(results)]
-    parts += ["## Over all data sets", _listed(overall_sentences(results))]
+    parts += ["## Over all data sets", _overview(results), _listed(overall_sentences(results))]
     for found in results.datasets:
         parts += [f"## {found.title}", _sizes(found), _table(found)]
         parts.append(_listed(dataset_sentences(found)))
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join([*parts, "## How it is measured", *_method(results), COMMAND]) + "\n"
+
+
+def _overview(results: BenchmarkResults) -> str:
+    """The best fit to each data set, by the compared metrics."""
+    head = ["data set", *(f"best by {METRICS[name].title}" for name in COMPARED)]
+    lines = ["| " + " | ".join(head) + " |", "|---|" + "---|" * len(COMPARED)]
+    for found in results.datasets:
+        best = [found.best(name) for name in COMPARED]
+        cells = ["" if row is None else f"`{row.model}` (`{row.version}`)" for row in best]
+        lines.append("| " + " | ".join([found.title, *cells]) + " |")
+    return "\n".join(lines)
 
 
 def _introduction(results: BenchmarkResults) -> Iterator[str]:
@@ -55,7 +66,9 @@ def _introduction(results: BenchmarkResults) -> Iterator[str]:
         what = f"CLAX {results.clax}, by ids, with the rate and early stopping its authors publish"
         versions.append(f"- `{CLAX}`: {what}.")
     yield "\n".join(versions)
-    yield COMMAND
+
+
+def _method(results: BenchmarkResults) -> Iterator[str]:
     yield (
         "Log-likelihood is per display, **given the clicks above it** on its page. Perplexity is "
         "marginal, not given them; conditional perplexity is given them; both are means over "
