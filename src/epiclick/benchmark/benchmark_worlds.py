@@ -10,6 +10,7 @@ import pyarrow as pa
 from epiclick.benchmark.page_data import BenchmarkData, PageLog
 from epiclick.click_models.registry import REGISTRY
 from epiclick.data.arrays import locate_rows
+from epiclick.data.checksums import digest_of
 from epiclick.data.features import FeatureTable
 from epiclick.data.letor import read_letor
 from epiclick.simulate.world import World, simulate
@@ -74,7 +75,8 @@ class WorldPlan:
             "name": name,
             "title": f"Simulated {self.users} users, {items}",
             "users": self.users,
-            "letor": None if self.letor is None else str(self.letor),
+            # results are published, so they tell folders apart without naming them
+            "letor": None if self.letor is None else digest_of(bytes(self.letor.resolve())),
             "seed": self.seed,
             "held_out": HELD_OUT,
             **asdict(self.size),
