@@ -137,8 +137,8 @@ class BenchmarkData:
     @classmethod
     def load(cls, path: Path) -> Self:
         """Read back what `save` wrote."""
-        with reading(path, "Delete it and start again."), np.load(path, allow_pickle=False) as all_:
-            known = {name: all_[name] for name in all_.files}
+        with reading(path, "Delete it and start again."), np.load(path, allow_pickle=False) as file:
+            known = {name: file[name] for name in file.files}
             return cls(
                 json.loads(known[SETTINGS].tobytes()),
                 known["query_of"],

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from epiclick.arguments import check_choice, check_level, check_whole
 from epiclick.benchmark.benchmark_cells import (
-    CELLS,
     CellKey,
     CellResult,
     load_cell,
@@ -195,6 +194,3 @@ def _clax(python: Path | None) -> Clax | None:
 
 def _warn(message: str) -> None:
     warnings.warn(message, InputWarning, stacklevel=3)
-
-
-__all__ = ["CELLS", "DATA", "MODELS", "BenchmarkSettings", "run_benchmark"]

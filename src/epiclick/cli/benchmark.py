@@ -61,14 +61,9 @@ def benchmark(
     Example: epiclick benchmark --out B --data yandex-pages --worlds pbm,sdbn
     """
     console.check_folder(out)
+    from epiclick.benchmark.benchmark_cells import CELLS
     from epiclick.benchmark.benchmark_worlds import FULL, QUICK, WORLDS
-    from epiclick.benchmark.run_benchmark import (
-        CELLS,
-        DATA,
-        MODELS,
-        BenchmarkSettings,
-        run_benchmark,
-    )
+    from epiclick.benchmark.run_benchmark import DATA, MODELS, BenchmarkSettings, run_benchmark
 
     begun = (out / DATA).is_dir() and (out / CELLS).is_dir()
     console.check_own_files(out, (PAGE, RESULTS, CELLS, DATA), "benchmark", begun=begun)
