@@ -63,8 +63,10 @@ def _introduction(results: BenchmarkResults) -> Iterator[str]:
     )
     versions = [f"- `{name}`: {each.what}." for name, each in VERSIONS.items()]
     if results.clax is not None:
-        what = f"CLAX {results.clax}, by ids, with the rate and early stopping its authors publish"
-        versions.append(f"- `{CLAX}`: {what}.")
+        versions.append(
+            f"- `{CLAX}`: CLAX {results.clax}, by ids, with the learning rate and early stopping "
+            "that its authors publish; a tenth of the training pages is for early stopping."
+        )
     yield "\n".join(versions)
 
 
