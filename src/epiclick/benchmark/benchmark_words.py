@@ -65,7 +65,11 @@ def _winner(found: DatasetResults, metric: str) -> Iterator[str]:
     equal = [each.one for each in found.from_best if each.metric == metric and each.better == 0]
     value = best.scores[metric]
     assert value is not None
-    also = f" Not distinguishable from it: {_places(equal)}." if equal else " All others are worse."
+    also = (
+        f" Not distinguishable from it: {_places(equal)}."
+        if equal
+        else " All others that were scored are worse."
+    )
     yield f"Best by {own.title}: {_places([place])}, {value:.{own.digits}f}.{also}"
 
 
