@@ -250,6 +250,8 @@ SLOT = "count clicks.csv --column position=slot"
         ("compare model --ranking a=b --weights trafic", "(did you mean 'traffic'?)"),
         ("calibrate --families dens", "(did you mean 'dense'?)"),
         ("calibrate --methods margnal", "(did you mean 'marginal'?)"),
+        ("benchmark --out B --models pmb", "(did you mean 'pbm'?)"),
+        ("benchmark --out B --worlds sdnb", "(did you mean 'sdbn'?)"),
         ("reproduce --out R --preset quik", "(did you mean 'quick'?)"),
         ("reproduce --out R --dataset mlsr", "(did you mean 'mslr'?)"),
         ("simulate --out w --users pmb", "(did you mean 'pbm'?)"),

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from epiclick.cli import (
+    benchmark,
     calibrate,
     compare,
     count,
@@ -47,7 +48,7 @@ _add(select.select)
 _add(position_bias.position_bias)
 _add(relevance.relevance, evaluate.evaluate, compare.compare, cls=ModelVerb)
 _add(export.export, report.report, cls=ModelVerb)
-_add(calibrate.calibrate, reproduce.reproduce)
+_add(calibrate.calibrate, benchmark.benchmark, reproduce.reproduce)
 
 
 @app.callback(invoke_without_command=True)

@@ -22,15 +22,9 @@ from epiclick.estimators.names import make_estimator
 from epiclick.fitted.parameters import START_CONFIDENCE, BetaLookup, Parameters, PointLookup
 from epiclick.fitted.state import FeatureSpec, FittedModel, QuerySets, TrainingSummary, head_of
 from epiclick.identification.anchor import resolve_anchor
+from epiclick.memory import current_memory, peak_memory, reset_peak_memory
 from epiclick.paper.cells import CellFiles
-from epiclick.paper.measuring import (
-    CellRecorder,
-    Measure,
-    OnEpoch,
-    current_memory,
-    peak_memory,
-    reset_peak_memory,
-)
+from epiclick.paper.measuring import CellRecorder, Measure, OnEpoch
 from epiclick.paper.results import Cost
 from epiclick.paper.settings import Settings
 from epiclick.paper.variants import Variant

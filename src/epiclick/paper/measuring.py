@@ -1,11 +1,8 @@
 """Measurements during the training of a cell: scores, time, memory; and its checkpoints."""
 
-import resource
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import numpy as np
 
@@ -22,41 +19,6 @@ from epiclick.paper.worlds import RunData
 from epiclick.training.checkpoint import Checkpoint
 from epiclick.training.loop import State
 from epiclick.training.objective import Diverged
-
-_PROCESS = Path("/proc/self")
-
-
-def reset_peak_memory() -> None:
-    """Restart the measurement of peak memory; on Linux only."""
-    try:
-        (_PROCESS / "clear_refs").write_text("5")
-    except OSError:
-        return
-
-
-def peak_memory() -> int:
-    """Peak memory in bytes, since `reset_peak_memory` on Linux, else since the process began."""
-    resident = _status("VmHWM")
-    if resident is not None:
-        return resident
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
-
-
-def current_memory() -> int:
-    """Memory in use, in bytes; its peak where the system reports nothing else."""
-    resident = _status("VmRSS")
-    return peak_memory() if resident is None else resident
-
-
-def _status(name: str) -> int | None:
-    """A field of the kernel's status of this process, in bytes; None where there is none."""
-    try:
-        lines = (_PROCESS / "status").read_text().splitlines()
-    except OSError:
-        return None
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(name)), None)
-
 
 CHUNK = 65_536  # pairs at once
 

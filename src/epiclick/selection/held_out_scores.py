@@ -1,6 +1,6 @@
 """Scores of one fitted model on held-out pages, by query, so that models can be paired."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -64,10 +64,21 @@ def held_out_scores(
         counts: held-out counts by the contexts of its click model.
         pages: the pages behind them; needed where clicks depend on those above them.
     """
-    own = _displays(model.fitted_, counts, pages)
-    logs = log_probability(own.clicks, own.displays, own.given)
-    marginal_logs = log_probability(own.clicks, own.displays, own.marginal)
-    query, size = counts.query[own.pair], counts.num_queries
+    own = held_out_displays(model.fitted_, counts, pages)
+    scores = scores_of(own, counts.num_queries, counts.given[0].to_pandas())
+    joint = None if scores.impossible else _joint(model, counts)
+    return replace(scores, pair_log_likelihood=joint)
+
+
+def scores_of(own: "Displays", queries: int, contexts: pd.DataFrame) -> HeldOutScores:
+    """The scores that follow from probabilities of displays, whatever they come from.
+
+    Args:
+        own: the displays.
+        queries: number of queries.
+        contexts: the given contexts that `Displays.place` refers to, a row each.
+    """
+    logs, marginal_logs = own.logs, own.marginal_logs
     ruled_out = np.isneginf(logs)
     if own.page is None:
         contrary = np.where(own.given == 0, own.clicks, own.displays - own.clicks)
@@ -75,21 +86,21 @@ def held_out_scores(
     else:
         impossible = len(np.unique(own.page[ruled_out]))
     return HeldOutScores(
-        displays=np.bincount(query, own.displays, size).astype(np.int64),
-        given=np.bincount(query, logs, size),
-        marginal=np.bincount(query, marginal_logs, size),
-        by_position=_by_position(counts, own, marginal_logs),
-        pair_log_likelihood=None if impossible else _joint(model, counts),
+        displays=np.bincount(own.query, own.displays, queries).astype(np.int64),
+        given=np.bincount(own.query, logs, queries),
+        marginal=np.bincount(own.query, marginal_logs, queries),
+        by_position=_by_position(contexts, own, marginal_logs),
+        pair_log_likelihood=None,
         impossible=impossible,
         unit="display" if own.page is None else "page",
     )
 
 
-class _Displays(NamedTuple):
+class Displays(NamedTuple):
     """Displays with the same probabilities; (rows,) each.
 
     Attributes:
-        pair: of the counts.
+        query: number of the query.
         place: given context.
         clicks: number of clicks.
         displays: number of displays.
@@ -98,7 +109,7 @@ class _Displays(NamedTuple):
         page: number of the page, None where pages are unknown.
     """
 
-    pair: np.ndarray
+    query: np.ndarray
     place: np.ndarray
     clicks: np.ndarray
     displays: np.ndarray
@@ -106,15 +117,28 @@ class _Displays(NamedTuple):
     marginal: np.ndarray
     page: np.ndarray | None
 
+    @property
+    def logs(self) -> np.ndarray:
+        """Log-probability of the clicks and skips, given the clicks above."""
+        return log_probability(self.clicks, self.displays, self.given)
 
-def _displays(fitted: FittedModel, counts: ClickCounts, pages: ShownPages | None) -> _Displays:
+    @property
+    def marginal_logs(self) -> np.ndarray:
+        """The same, not given them."""
+        return log_probability(self.clicks, self.displays, self.marginal)
+
+
+def held_out_displays(
+    fitted: FittedModel, counts: ClickCounts, pages: ShownPages | None
+) -> Displays:
+    """The displays of held-out counts with their probabilities; arguments as `held_out_scores`."""
     place = counts.given[1]
     if counts.lists is not None:
         chances, lists = list_chances(fitted, counts), counts.lists
         shown = lists.shown
         number = np.broadcast_to(lists.pages[:, None], shown.shape)[shown]
-        return _Displays(
-            lists.pair[shown],
+        return Displays(
+            counts.query[lists.pair[shown]],
             lists.given[shown],
             np.where(lists.clicked[shown], number, 0),
             number,
@@ -125,13 +149,15 @@ def _displays(fitted: FittedModel, counts: ClickCounts, pages: ShownPages | None
     if pages is None:
         assert not fitted.clicks.history, "a model with a history needs pages"
         chance = click_probabilities(fitted, counts)
-        rows = (counts.pair, place[counts.context], counts.clicks, counts.displays)
-        return _Displays(*rows, chance, chance, None)
+        query = counts.query[counts.pair]
+        rows = (query, place[counts.context], counts.clicks, counts.displays)
+        return Displays(*rows, chance, chance, None)
     chances, shown = page_chances(fitted, counts, pages), pages.shown
     entry, clicks = pages.entry[shown], pages.clicked[shown].astype(np.int64)
-    rows = (counts.pair[entry], place[counts.context[entry]], clicks, np.ones_like(clicks))
+    query = counts.query[counts.pair[entry]]
+    rows = (query, place[counts.context[entry]], clicks, np.ones_like(clicks))
     page = np.nonzero(shown)[0]
-    return _Displays(*rows, chances.given[shown], chances.marginal[shown], page)
+    return Displays(*rows, chances.given[shown], chances.marginal[shown], page)
 
 
 def log_probability(clicks: np.ndarray, displays: np.ndarray, chance: np.ndarray) -> np.ndarray:
@@ -142,11 +168,10 @@ def log_probability(clicks: np.ndarray, displays: np.ndarray, chance: np.ndarray
         return clicked + special.xlog1py(displays - clicks, -chance)
 
 
-def _by_position(counts: ClickCounts, own: _Displays, logs: np.ndarray) -> pd.DataFrame:
-    contexts, _ = counts.given
+def _by_position(contexts: pd.DataFrame, own: Displays, logs: np.ndarray) -> pd.DataFrame:
     size = len(contexts)
     number = np.bincount(own.place, own.displays, size)
-    table = contexts.to_pandas()
+    table = contexts.copy()
     table["displays"] = number.astype(np.int64)
     table["clicks"] = np.bincount(own.place, own.clicks, size).astype(np.int64)
     with np.errstate(over="ignore", invalid="ignore"):

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from epiclick.paper.measuring import current_memory, peak_memory, reset_peak_memory
+from epiclick.memory import current_memory, peak_memory, reset_peak_memory
 
 MUCH = 200 * 2**20
 
