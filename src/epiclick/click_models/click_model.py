@@ -149,7 +149,7 @@ class ClickModel(Protocol):
     def emission(self, parameters: Any, anchor: int | None, xp: ModuleType) -> Emission:
         """The emission in each context, float64, from the parameters, (parameters,).
 
-        Written with `xp`, numpy or jax.numpy.
+        Written with `xp`, numpy or jax.numpy. Affine models accept draws, too: (draws, parameters).
         """
         ...
 

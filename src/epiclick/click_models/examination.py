@@ -53,11 +53,11 @@ class Examination(NobodyStops, StraightMoves):
 
 
 def examined(logit: Any, anchor: int | None, xp: ModuleType) -> Emission:
-    """theta and 1 - theta, (contexts,) float64 each; exactly 1 and 0 at the anchor."""
+    """theta and 1 - theta, (..., contexts) float64 each; exactly 1 and 0 at the anchor."""
     theta, rest = probability(logit, xp), probability(-logit, xp)
     if anchor is None:
         return Emission(theta, rest)
-    anchored = xp.arange(len(logit)) == anchor
+    anchored = xp.arange(logit.shape[-1]) == anchor
     return Emission(xp.where(anchored, 1.0, theta), xp.where(anchored, 0.0, rest))
 
 

@@ -70,9 +70,9 @@ class TrustBased(WithoutHistory, NobodyStops):
 
     def emission(self, parameters: Any, anchor: int | None, xp: ModuleType) -> Emission:
         """A, 1 - A, B and 1 - B."""
-        contexts = len(parameters) // 2
-        a, a_rest = examined(parameters[:contexts], anchor, xp)[:2]
-        y = parameters[contexts:]
+        contexts = parameters.shape[-1] // 2
+        a, a_rest = examined(parameters[..., :contexts], anchor, xp)[:2]
+        y = parameters[..., contexts:]
         return Emission(a, a_rest, a * probability(y, xp), a_rest + a * probability(-y, xp))
 
     def logit_jacobian(self, parameters: np.ndarray, anchor: int | None) -> np.ndarray:
