@@ -166,19 +166,22 @@ def test_channels_sum_pairs_by_groups_of_queries() -> None:
     layer = 0.3 * rng.normal(size=channel.size)
     trials = rng.integers(0, 6, pairs)
     successes = rng.binomial(trials, 0.5)
-    found = channel.derivatives(layer, successes, trials)
+    found = channel.derivatives(channel.raw(layer), successes, trials)
 
     def value(layer: np.ndarray, own: int | None = None) -> float:
         each = pair_log_likelihood(channel.raw(layer), successes, trials)
         return float(each[cluster == own].sum() if own is not None else each.sum())
 
-    assert channel.value(layer, successes, trials) == pytest.approx(value(layer))
+    assert channel.value(channel.raw(layer), successes, trials) == pytest.approx(value(layer))
     step = 1e-5 * np.eye(len(layer))
     for own in range(5):
         slope = [(value(layer + m, own) - value(layer - m, own)) / 2e-5 for m in step]
         np.testing.assert_allclose(found.scores[own], slope, atol=1e-6)
     ends = [
-        [channel.derivatives(layer + s * m, successes, trials).scores.sum(axis=0) for s in (1, -1)]
+        [
+            channel.derivatives(channel.raw(layer + s * m), successes, trials).scores.sum(axis=0)
+            for s in (1, -1)
+        ]
         for m in step
     ]
     second = np.array([(up - down) / 2e-5 for up, down in ends])
@@ -188,13 +191,14 @@ def test_channels_sum_pairs_by_groups_of_queries() -> None:
 def test_going_on_by_context_is_binomial() -> None:
     channel, logit = ContextChannel(3, 2), np.array([0.4, -1.0, 2.0])
     on, stopped = np.array([[3, 0, 2], [1, 4, 0]]), np.array([[1, 2, 0], [0, 3, 5]])
+    clicks = on + stopped
     chance = special.expit(logit)
     expected = (special.xlogy(on, chance) + special.xlogy(stopped, 1 - chance)).sum()
-    assert channel.value(logit, on, stopped) == pytest.approx(expected)
-    found = channel.derivatives(logit, on, stopped)
+    assert channel.value(logit, on, clicks) == pytest.approx(expected)
+    found = channel.derivatives(logit, on, clicks)
     step = 1e-5 * np.eye(3)
     slope = [
-        (channel.value(logit + m, on, stopped) - channel.value(logit - m, on, stopped)) / 2e-5
+        (channel.value(logit + m, on, clicks) - channel.value(logit - m, on, clicks)) / 2e-5
         for m in step
     ]
     np.testing.assert_allclose(found.scores.sum(axis=0), slope, atol=1e-6)

@@ -13,6 +13,7 @@ from epiclick.click_models.click_model import (
     Channel,
     Emission,
     PageStates,
+    StraightMoves,
     given_contexts,
     given_names,
 )
@@ -27,7 +28,7 @@ CLICKED_ABOVE = "clicked_above"
 
 
 @dataclass(frozen=True)
-class Cascade(NobodyStops):
+class Cascade(NobodyStops, StraightMoves):
     r"""P(click) = zeta down to the first click, and 0 below it (Craswell et al. 2008).
 
     .. math:: A_{k0} = 1, \qquad A_{k1} = 0, \qquad B = 0

@@ -149,7 +149,7 @@ class ClickModel(Protocol):
     def emission(self, parameters: Any, anchor: int | None, xp: ModuleType) -> Emission:
         """The emission in each context, float64, from the parameters, (parameters,).
 
-        Written with `xp`, numpy or jax.numpy.
+        Written with `xp`, numpy or jax.numpy. Affine models accept draws, too: (draws, parameters).
         """
         ...
 
@@ -165,6 +165,18 @@ class ClickModel(Protocol):
         self, parameters: np.ndarray, anchor: int | None, slope: np.ndarray
     ) -> np.ndarray:
         """(parameters, parameters) sum over logits of slope, (logits,), times their Hessians."""
+        ...
+
+    def moved(
+        self, parameters: np.ndarray, moves: np.ndarray, covariance: np.ndarray
+    ) -> np.ndarray:
+        """Parameters (draws, parameters) after moves, on paths along which clicks change evenly.
+
+        Args:
+            parameters: (draws, parameters) where the moves begin.
+            moves: (draws, parameters) steps.
+            covariance: (parameters, parameters) of the moves.
+        """
         ...
 
     def start(self, click_rate: np.ndarray, anchor: int | None) -> np.ndarray:
@@ -197,6 +209,16 @@ class ClickModel(Protocol):
             theta: (positions,) position bias at positions 1, 2, ... before any click.
         """
         ...
+
+
+class StraightMoves:
+    """Parameters whose draws are Gaussian as they are; click models inherit this."""
+
+    def moved(
+        self, parameters: np.ndarray, moves: np.ndarray, covariance: np.ndarray
+    ) -> np.ndarray:
+        """The sum."""
+        return parameters + moves
 
 
 def given_names(contexts: "pa.Table", history: Sequence[str]) -> list[str]:

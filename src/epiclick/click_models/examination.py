@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from epiclick.click_models.click_model import Emission
+from epiclick.click_models.click_model import Emission, StraightMoves
 from epiclick.click_models.page_effects import NobodyStops
 
 NEAREST_START = 0.02
@@ -17,7 +17,7 @@ NEAREST_START = 0.02
 
 
 @dataclass(frozen=True)
-class Examination(NobodyStops):
+class Examination(NobodyStops, StraightMoves):
     """Base of these models: one parameter for each context, and one anchor."""
 
     is_affine: ClassVar[bool] = False
@@ -53,11 +53,11 @@ class Examination(NobodyStops):
 
 
 def examined(logit: Any, anchor: int | None, xp: ModuleType) -> Emission:
-    """theta and 1 - theta, (contexts,) float64 each; exactly 1 and 0 at the anchor."""
+    """theta and 1 - theta, (..., contexts) float64 each; exactly 1 and 0 at the anchor."""
     theta, rest = probability(logit, xp), probability(-logit, xp)
     if anchor is None:
         return Emission(theta, rest)
-    anchored = xp.arange(len(logit)) == anchor
+    anchored = xp.arange(logit.shape[-1]) == anchor
     return Emission(xp.where(anchored, 1.0, theta), xp.where(anchored, 0.0, rest))
 
 

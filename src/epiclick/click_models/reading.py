@@ -20,7 +20,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from epiclick.click_models.click_model import CLICK, SATISFACTION, Channel, Emission
+from epiclick.click_models.click_model import (
+    CLICK,
+    SATISFACTION,
+    Channel,
+    Emission,
+    StraightMoves,
+)
 from epiclick.click_models.page_effects import WithoutHistory
 
 if TYPE_CHECKING:
@@ -34,7 +40,7 @@ LEAST_GOING_ON, SHARE_GOING_ON = 0.2, 0.6
 
 
 @dataclass(frozen=True)
-class Reading(WithoutHistory):
+class Reading(WithoutHistory, StraightMoves):
     """Base of these models: items that are read are examined, wherever they are."""
 
     has_latent_state: ClassVar[bool] = True

@@ -24,6 +24,9 @@ SHARE_MEAN, SHARE_SD = -2.0, 1.5
 """Prior of y, in logits: an unattractive item is clicked 1 to 61 % as often as an attractive one
 (90 % of the prior), most likely about an eighth."""
 
+MOST_ATTRACTIVE = 1 - 1e-6
+"""Largest A of a draw: where moves would lead beyond, the line ends at 1."""
+
 WORLD_FLOOR = 0.8  # share of the clicks on attractive items that remain at any depth
 WORLD_NOISE = 0.3  # probability that an unattractive item at the first position is clicked
 
@@ -67,9 +70,9 @@ class TrustBased(WithoutHistory, NobodyStops):
 
     def emission(self, parameters: Any, anchor: int | None, xp: ModuleType) -> Emission:
         """A, 1 - A, B and 1 - B."""
-        contexts = len(parameters) // 2
-        a, a_rest = examined(parameters[:contexts], anchor, xp)[:2]
-        y = parameters[contexts:]
+        contexts = parameters.shape[-1] // 2
+        a, a_rest = examined(parameters[..., :contexts], anchor, xp)[:2]
+        y = parameters[..., contexts:]
         return Emission(a, a_rest, a * probability(y, xp), a_rest + a * probability(-y, xp))
 
     def logit_jacobian(self, parameters: np.ndarray, anchor: int | None) -> np.ndarray:
@@ -109,6 +112,43 @@ class TrustBased(WithoutHistory, NobodyStops):
         emission = self.emission(parameters, anchor, np)
         share_rest = probability(-parameters[len(parameters) // 2 :], np)
         return emission.attractive_rest, share_rest, emission.unattractive_rest
+
+    def moved(
+        self, parameters: np.ndarray, moves: np.ndarray, covariance: np.ndarray
+    ) -> np.ndarray:
+        r"""Parameters (draws, parameters) after moves, so that well-known clicks stay well known.
+
+        Clicks determine A_c m + B_c (1 - m) best at some attraction m, and A and B themselves less
+        well: if one rises, the other falls. In logits that is a curve. So that probability is moved
+        in proportion to the moves, and B / A by its own; A follows from both.
+
+        Args:
+            parameters: (draws, parameters) where the moves begin.
+            moves: (draws, parameters) steps, the anchor's x being 0.
+            covariance: (parameters, parameters) of the moves, from which m follows.
+        """
+        contexts = parameters.shape[1] // 2
+        x, y = parameters[:, :contexts], parameters[:, contexts:]
+        a, a_rest, s, s_rest = (probability(each, np) for each in (x, -x, y, -y))
+        rise_a, fall_b, rise_b = a * a_rest, a * s * a_rest, a * s * s_rest
+        k = np.arange(contexts)
+        v_x, v_y = covariance[k, k], covariance[k + contexts, k + contexts]
+        v_xy = covariance[k, k + contexts]
+        v_a = rise_a**2 * v_x
+        v_b = fall_b**2 * v_x + rise_b**2 * v_y + 2 * fall_b * rise_b * v_xy
+        v_ab = rise_a * (fall_b * v_x + rise_b * v_xy)
+        spread = v_a + v_b - 2 * v_ab
+        m = np.divide(v_b - v_ab, spread, out=np.full_like(a, 0.5), where=spread > 0)
+        m = np.clip(m, 0.0, 1.0)
+        p = m * a + (1 - m) * a * s
+        d_x, d_y = moves[:, :contexts], moves[:, contexts:]
+        d_p = m * rise_a * d_x + (1 - m) * (fall_b * d_x + rise_b * d_y)
+        logit = np.log(p / (1 - p)) + d_p / (p * (1 - p))
+        new_y = y + d_y
+        new_a = probability(logit, np) / (m + (1 - m) * probability(new_y, np))
+        new_a = np.minimum(new_a, MOST_ATTRACTIVE)
+        new_x = np.where(v_x > 0, np.log(new_a / (1 - new_a)), x + d_x)
+        return np.concatenate([new_x, new_y], axis=1)
 
     def start(self, click_rate: np.ndarray, anchor: int | None) -> np.ndarray:
         """Click rates relative to the anchor's, and the prior's mean of y."""

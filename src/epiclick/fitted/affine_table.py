@@ -48,8 +48,7 @@ def affine_table(fitted: FittedModel, drawn: np.ndarray, level: float) -> pd.Dat
 def emission_of(fitted: FittedModel, drawn: np.ndarray) -> Emission:
     """(draws, contexts) each, from draws of the parameters; the anchor's is not used."""
     finite = np.where(np.isfinite(drawn), drawn, 0)
-    each = [fitted.clicks.emission(own, fitted.anchor, np) for own in finite]
-    return Emission(*map(np.stack, zip(*each, strict=True)))
+    return fitted.clicks.emission(finite, fitted.anchor, np)
 
 
 def lines_of(emission: Emission, reference: int) -> tuple[np.ndarray, np.ndarray]:

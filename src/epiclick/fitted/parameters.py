@@ -189,6 +189,13 @@ DRAWS = 16
 RIDGE = 1e-9
 
 POSTERIOR_ARRAYS = ("mean", "bayes", "robust")
+MORE_POSTERIOR_ARRAYS = ("samples", "ridge")
+
+POWERS = (1, 2, 3)
+"""Powers of a polynomial through 0 that describes a curved posterior."""
+
+CURVED = 3.0
+"""Standard deviations up to which it does; further out draws keep the bend they have there."""
 """Names of the arrays that every `ParameterPosterior` has."""
 
 
@@ -211,6 +218,9 @@ class ParameterPosterior:
             mode in standard deviations.
         samples: (samples, size) draws of the posterior by Markov chains, if requested.
         hyperparameters: learned hyperparameters of the click model's prior; empty if it has none.
+        ridge: (powers, size) how draws bend where the posterior is curved (`posterior.ridge`): the
+            coefficients of `POWERS` of the floor's deviation, in standard deviations of `bayes`.
+            Then `mean` is a point on the curve. None where it is straight.
     """
 
     mean: np.ndarray
@@ -220,6 +230,7 @@ class ParameterPosterior:
     gradient: float
     samples: np.ndarray | None = None
     hyperparameters: Mapping[str, float] = field(default_factory=dict)
+    ridge: np.ndarray | None = None
 
     def samples_of(self, covariance: str) -> np.ndarray | None:
         """The draws by Markov chains, which assume that clicks follow the model, like "bayes"."""
@@ -261,6 +272,56 @@ def from_vector(
     return Parameters(networks[0], PointLookup(logit), networks[1])
 
 
+def floor_parameter(clicks: ClickModel, contexts: int, anchor: int | None) -> int | None:
+    """Index among the free parameters of that of B at the anchor, along which others follow.
+
+    None if only attractive items are clicked, or if there is no anchor. Parameters of an affine
+    model are one for each context and kind: those of A, then those of B.
+    """
+    if not clicks.is_affine or anchor is None:
+        return None
+    (found,) = np.flatnonzero(clicks.free(contexts, anchor) == contexts + anchor)
+    return int(found)
+
+
+def bent(
+    posterior: ParameterPosterior,
+    draws: np.ndarray,
+    clicks: ClickModel,
+    contexts: int,
+    anchor: int | None,
+) -> np.ndarray:
+    """Draws of the Gaussian moved onto the curve that the posterior follows, if it does.
+
+    Args:
+        posterior: of the parameters.
+        draws: (draws, size) all parameters, or the first of them.
+        clicks: the click model.
+        contexts: number of contexts.
+        anchor: context at which relevance is measured.
+    """
+    floor = floor_parameter(clicks, contexts, anchor)
+    if posterior.ridge is None or floor is None:
+        return draws
+    size = draws.shape[1]
+    spread = posterior.bayes[:size, :size]
+    sd = np.sqrt(spread[floor, floor])
+    response = spread[:, floor] / sd
+    z = (draws[:, floor] - posterior.mean[floor]) / sd
+    powers = np.clip(z, -CURVED, CURVED)[:, None] ** np.array(POWERS)
+    along = posterior.mean[:size] + z[:, None] * response + powers @ posterior.ridge[:, :size]
+    across = draws - posterior.mean[:size] - z[:, None] * response
+    found = along + across
+    free = clicks.free(contexts, anchor)
+    own, every = slice(0, len(free)), clicks.size(contexts)
+    start, moves = np.zeros((2, len(draws), every))
+    covariance = np.zeros((every, every))
+    start[:, free], moves[:, free] = along[:, own], across[:, own]
+    covariance[np.ix_(free, free)] = (spread - np.outer(response, response))[own, own]
+    found[:, own] = clicks.moved(start, moves, covariance)[:, free]
+    return found
+
+
 def mirrored_draws(
     mode: np.ndarray, covariance: np.ndarray, count: int, rng: np.random.Generator
 ) -> np.ndarray:
@@ -298,6 +359,8 @@ def parameter_draws(
     samples = posterior.samples_of(kind)
     if samples is None:
         vectors = mirrored_draws(posterior.mean, getattr(posterior, kind), count, rng)
+        contexts = len(fitted.contexts)
+        vectors = bent(posterior, vectors, fitted.clicks, contexts, fitted.anchor)
     else:
         vectors = samples[rng.integers(len(samples), size=count)]
     return [from_vector(own, fitted.clicks, fitted.anchor, vector) for vector in vectors]

@@ -28,7 +28,13 @@ from epiclick.data.files import did_you_mean_path
 from epiclick.data.writing import FolderKind
 from epiclick.errors import InputError
 from epiclick.fitted.metadata import describe, rebuild, upgraded
-from epiclick.fitted.parameters import POSTERIOR_ARRAYS, Parameters, from_arrays, to_arrays
+from epiclick.fitted.parameters import (
+    MORE_POSTERIOR_ARRAYS,
+    POSTERIOR_ARRAYS,
+    Parameters,
+    from_arrays,
+    to_arrays,
+)
 from epiclick.fitted.state import ITEM_NUMBERS, FittedModel, Items, QuerySets
 from epiclick.fitted.validation import validate
 
@@ -147,8 +153,8 @@ def pack(fitted: FittedModel) -> dict[str, bytes]:
             files[ITEMS]["satisfied"] = items.satisfied
     if fitted.posterior is not None:
         files[POSTERIOR] = {name: getattr(fitted.posterior, name) for name in POSTERIOR_ARRAYS}
-        if fitted.posterior.samples is not None:
-            files[POSTERIOR]["samples"] = fitted.posterior.samples
+        more = {name: getattr(fitted.posterior, name) for name in MORE_POSTERIOR_ARRAYS}
+        files[POSTERIOR] |= {name: array for name, array in more.items() if array is not None}
     if fitted.members:
         each = [to_arrays(member) for member in fitted.members]
         files[MEMBERS] = {name: np.stack([arrays[name] for arrays in each]) for name in each[0]}
@@ -176,8 +182,7 @@ def unpack_posterior(content: bytes) -> Arrays:
     """Arrays of a posterior by name; raises as `unpack_parameters` does."""
     arrays = load(content)
     known = {name: arrays.pop(name) for name in POSTERIOR_ARRAYS}
-    if "samples" in arrays:
-        known["samples"] = arrays.pop("samples")
+    known |= {name: arrays.pop(name) for name in MORE_POSTERIOR_ARRAYS if name in arrays}
     _none_left(arrays)
     return known
 

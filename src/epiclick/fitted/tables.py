@@ -17,6 +17,7 @@ from epiclick.errors import InputError
 from epiclick.fitted.affine_table import affine_table
 from epiclick.fitted.parameters import (
     Parameters,
+    bent,
     parameter_draws,
     position_betas,
     without_uncertainty,
@@ -146,6 +147,11 @@ def _parameter_draws(fitted: FittedModel, kind: BiasKind | None) -> np.ndarray:
         away *= np.sqrt(freedom / rng.chisquare(freedom, (AVERAGE_DRAWS, 1)))
     drawn = np.tile(centre, (AVERAGE_DRAWS, 1))
     drawn[:, free] = centre[free] + away
+    if fitted.posterior is not None:
+        contexts = len(fitted.contexts)
+        drawn[:, free] = bent(
+            fitted.posterior, drawn[:, free], fitted.clicks, contexts, fitted.anchor
+        )
     return drawn
 
 

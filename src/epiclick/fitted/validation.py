@@ -8,7 +8,13 @@ import pyarrow as pa
 from epiclick.click_models.click_model import SATISFACTION
 from epiclick.click_models.registry import CLICK_MODELS
 from epiclick.errors import InputError, Problem
-from epiclick.fitted.parameters import POSTERIOR_ARRAYS, ParameterPosterior, Parameters, to_arrays
+from epiclick.fitted.parameters import (
+    POSTERIOR_ARRAYS,
+    POWERS,
+    ParameterPosterior,
+    Parameters,
+    to_arrays,
+)
 from epiclick.fitted.state import (
     HEADS_OF,
     ITEM_NUMBERS,
@@ -169,6 +175,8 @@ def _posterior_problems(posterior: ParameterPosterior, fitted: FittedModel) -> I
     shapes = dict(zip(POSTERIOR_ARRAYS, [(size,), (size, size), (size, size)], strict=True))
     if posterior.samples is not None:
         shapes["samples"] = (max((1, *np.shape(posterior.samples)[:1])), size)
+    if posterior.ridge is not None:
+        shapes["ridge"] = (len(POWERS), size)
     for name, shape in shapes.items():
         array = np.asarray(getattr(posterior, name))
         if array.shape != shape:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -468,6 +468,11 @@ def on_all_cores(
         yield from map(quietly, pieces)
         return
     remaining = iter(pieces)
+    first = list(islice(remaining, 2))
+    if len(first) < 2:  # a thread would only wait for another
+        yield from map(quietly, first)
+        return
+    remaining = chain(first, remaining)
     with ThreadPoolExecutor(cores) as threads:
         while some := list(islice(remaining, 2 * cores)):
             yield from threads.map(quietly, some)

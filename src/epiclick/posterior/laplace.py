@@ -23,10 +23,17 @@ import numpy as np
 from epiclick.arguments import ThetaPosterior, require_extra
 from epiclick.batching.pairset import PairSet
 from epiclick.click_models.click_model import ClickModel
-from epiclick.fitted.parameters import ParameterPosterior, Parameters, from_vector, to_vector
+from epiclick.fitted.parameters import (
+    ParameterPosterior,
+    Parameters,
+    floor_parameter,
+    from_vector,
+    to_vector,
+)
 from epiclick.posterior.density import Density, Emitter, mean_square_inputs
 from epiclick.posterior.joint_prior import Prior, layer_spread
 from epiclick.posterior.mode import Mode, bias_directions, find_mode, inverse, posterior_mean
+from epiclick.posterior.ridge import bend
 
 
 def pareto_k(log_weights: np.ndarray) -> float:
@@ -139,7 +146,11 @@ def find_posterior(
     density = make_density(pairs, parameters, clicks, anchor, known)
     density, mode = find_mode_and_prior(density, to_vector(parameters, clicks, anchor))
     bayes, robust = covariances(mode, density.prior)
-    mean = posterior_mean(density, mode.vector, bayes, seed)
+    floor = floor_parameter(clicks, len(pairs.batches.counts.contexts), anchor)
+    if floor is None or density.prior.fixed.any():
+        mean, ridge = posterior_mean(density, mode.vector, bayes, seed), None
+    else:
+        mean, ridge = bend(density, mode.vector, bayes, floor, seed)
     posterior = ParameterPosterior(
         mean=mean,
         bayes=bayes,
@@ -147,6 +158,7 @@ def find_posterior(
         pareto_k=_tail(density, mean, bayes, seed) if pairs.count <= MOST_FOR_TAIL else None,
         gradient=float(np.sqrt(mode.gradient @ bayes @ mode.gradient)),
         hyperparameters=density.prior.clicks.hyperparameters(),
+        ridge=ridge,
     )
     if how == "nuts":
         from epiclick.posterior.nuts import sample

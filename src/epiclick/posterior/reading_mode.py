@@ -15,7 +15,7 @@ averaged once they only reflect the noise of the draws.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import block_diag
@@ -23,8 +23,8 @@ from scipy.linalg import block_diag
 from epiclick.posterior.density import Curvature
 from epiclick.posterior.joint_prior import Prior as ParameterPrior
 from epiclick.posterior.mode import Mode
-from epiclick.reading.channels import ContextChannel, Derivatives, ItemChannel
-from epiclick.reading.stops import Chain, Completed, Evidence, Prior
+from epiclick.reading.channels import ContextChannel, ItemChannel
+from epiclick.reading.stops import Chain, Evidence, Prior
 
 CHAINS = 8
 FIRST_SWEEPS = 12
@@ -37,6 +37,9 @@ MOST_STEPS = 60
 MOST_HALVINGS = 20
 AVERAGED = 16
 """Steps near the mode, over which gradients are averaged."""
+
+REFRESHED = 3
+"""Steps near the mode, where directions hardly change, for which a frame is kept."""
 
 SETTLED = 0.3
 """Root-mean-square distance from the mode, in standard deviations, below which they are."""
@@ -91,47 +94,44 @@ class ReadingDensity:
             None if self.going_on is None else 1 / (1 + np.exp(-own)),
         )
 
-    def value(self, vector: np.ndarray, went_on: np.ndarray) -> float:
-        """Log density if on so many pages (tails,) users went on, up to a constant."""
-        own, layer, other = self.parts(vector)
-        known = self.evidence.completed(went_on)
-        total = float(self.prior.log_density(vector))
-        if self.going_on is not None:
-            total += self.going_on.value(own, *self._by_context(went_on))
-        total += self.attraction.value(layer, self.evidence.clicks, known.read)
-        if self.satisfaction is not None:
-            trials = known.stopped + known.went_on
-            total += self.satisfaction.value(other, known.stopped, trials)
-        return total
-
     @property
     def channels(self) -> list[ItemChannel | ContextChannel]:
         """The channels in the order of the vector."""
         every = (self.going_on, self.attraction, self.satisfaction)
         return [each for each in every if each is not None]
 
-    def derivatives(self, vector: np.ndarray, went_on: np.ndarray) -> list[Derivatives]:
-        """Of each channel's log-likelihood if on so many pages (tails,) users went on."""
-        own, layer, other = self.parts(vector)
+    def raw(self, vector: np.ndarray) -> list[np.ndarray]:
+        """What the outcomes of each channel depend on: logits, or outputs of its last layer."""
+        parts = [part for part in self.parts(vector) if len(part)]
+        return [channel.raw(part) for channel, part in zip(self.channels, parts, strict=True)]
+
+    def outcomes(self, went_on: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Successes and trials of each channel if on so many pages (tails,) users went on."""
         known = self.evidence.completed(went_on)
-        found: list[Derivatives] = []
+        found = [(self.evidence.clicks, known.read)]
         if self.going_on is not None:
-            found.append(self.going_on.derivatives(own, *self._by_context(went_on)))
-        found.append(self.attraction.derivatives(layer, self.evidence.clicks, known.read))
+            found.insert(0, self._by_context(went_on))
         if self.satisfaction is not None:
-            trials = known.stopped + known.went_on
-            found.append(self.satisfaction.derivatives(other, known.stopped, trials))
+            found.append((known.stopped, known.stopped + known.went_on))
         return found
 
+    def value(self, vector: np.ndarray, drawn: Sequence[np.ndarray]) -> float:
+        """Log density, averaged over draws of who went on, (tails,) each; up to a constant."""
+        raw, total = self.raw(vector), 0.0
+        for went_on in drawn:
+            for channel, own, outcome in zip(
+                self.channels, raw, self.outcomes(went_on), strict=True
+            ):
+                total += channel.value(own, *outcome)
+        return total / len(drawn) + float(self.prior.log_density(vector))
+
     def _by_context(self, went_on: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Users who went on and who stopped after a click, (clusters, contexts) each."""
+        """Users who went on after a click, and all who clicked, (clusters, contexts) each."""
         assert self.going_on is not None
         evidence, contexts = self.evidence, self.going_on.contexts
-        stopped = np.bincount(
-            self._tail_cell, evidence.pages - went_on, self.going_on.clusters * contexts
-        )
-        on = self._certain + np.bincount(self._tail_cell, went_on, len(stopped))
-        return on.reshape(-1, contexts), stopped.reshape(-1, contexts)
+        clicks = self._certain + np.bincount(self._tail_cell, evidence.pages, len(self._certain))
+        on = self._certain + np.bincount(self._tail_cell, went_on, len(self._certain))
+        return on.reshape(-1, contexts), clicks.reshape(-1, contexts)
 
     @cached_property
     def _tail_cell(self) -> np.ndarray:
@@ -163,29 +163,46 @@ class Moments(NamedTuple):
     missing: np.ndarray
 
 
-def expectations(
+class Drawn(NamedTuple):
+    """Derivatives of the log-likelihood under draws of who went on.
+
+    Attributes:
+        scores: (draws, clusters, size) first derivatives.
+        curves: second derivatives of each channel's pairs or contexts, averaged over the draws.
+    """
+
+    scores: np.ndarray
+    curves: list[np.ndarray]
+
+    def moments(self, density: ReadingDensity) -> Moments:
+        """Their expectations."""
+        mean = self.scores.mean(axis=0)
+        away = (self.scores - mean).reshape(-1, self.scores.shape[2])
+        blocks = [
+            channel.information(curve)
+            for channel, curve in zip(density.channels, self.curves, strict=True)
+        ]
+        return Moments(mean, block_diag(*blocks), away.T @ away / max(len(self.scores) - 1, 1))
+
+
+def draw_derivatives(
     density: ReadingDensity, vector: np.ndarray, chains: Sequence[Chain], draws: int
-) -> Moments:
-    """Moments from `draws` draws of every chain."""
-    items = density.items(vector)
-    scores = []
-    curves: list[Any] = [0.0 for _ in density.channels]
+) -> Drawn:
+    """Derivatives under `draws` draws of every chain."""
+    items, raw = density.items(vector), density.raw(vector)
+    scores, curves = [], [np.zeros(1) for _ in raw]
     for chain in chains:
         for _ in range(draws):
             chain.sweep(items, SWEEPS)
-            found = density.derivatives(vector, chain.went_on)
+            found = [
+                channel.derivatives(own, *outcome)
+                for channel, own, outcome in zip(
+                    density.channels, raw, density.outcomes(chain.went_on), strict=True
+                )
+            ]
             scores.append(np.concatenate([each.scores for each in found], axis=1))
             curves = [sum_ + each.curve for sum_, each in zip(curves, found, strict=True)]
-    mean = np.mean(scores, axis=0)
-    missing = np.zeros((len(vector), len(vector)))
-    for each in scores:
-        away = each - mean
-        missing += away.T @ away
-    blocks = [
-        channel.information(total / len(scores))
-        for channel, total in zip(density.channels, curves, strict=True)
-    ]
-    return Moments(mean, block_diag(*blocks), missing / max(len(scores) - 1, 1))
+    return Drawn(np.stack(scores), [each / len(scores) for each in curves])
 
 
 class Frame(NamedTuple):
@@ -214,8 +231,12 @@ class Frame(NamedTuple):
         size = np.sqrt(np.maximum(np.abs(values), LEAST_CURVATURE * np.abs(values).max()))
         lost, directions = np.linalg.eigh((axes / size).T @ found.missing @ (axes / size))
         root = (axes * size) @ directions
-        gradient = np.linalg.solve(root, _gradient(density, vector, found))
+        gradient = np.linalg.solve(root, _gradient(density, vector, found.scores))
         return cls(root, 1 - np.minimum(lost, MOST_LOST), gradient)
+
+    def towards(self, gradient: np.ndarray) -> "Frame":
+        """The same directions with another gradient, (size,) in units of the parameters."""
+        return self._replace(gradient=np.linalg.solve(self.root, gradient))
 
     def step(self, factor: np.ndarray) -> np.ndarray:
         """(size,) a step of the gradient times a factor in each direction."""
@@ -248,48 +269,79 @@ class ReadingMode:
     chains: Sequence[Chain]
 
 
-def find_reading_mode(
+class Climbed(NamedTuple):
+    """Parameters near the mode, and how they were found.
+
+    Attributes:
+        vector: (size,) the parameters.
+        chains: Gibbs chains of who went on.
+        near: parameters close to the mode that were passed, with the gradients there.
+    """
+
+    vector: np.ndarray
+    chains: list[Chain]
+    near: list[tuple[np.ndarray, np.ndarray]]
+
+
+def climb(
     density: ReadingDensity,
     start: np.ndarray,
     seed: int,
-    step_done: Callable[[np.ndarray], None] | None = None,
-) -> ReadingMode:
-    """Climb to the mode from initial parameters.
+    averaged: int,
+    step_done: Callable[[], None] | None = None,
+) -> Climbed:
+    """Climb from initial parameters until `averaged` steps were close to the mode.
 
     Args:
         density: of the parameters.
         start: (size,) initial parameters.
         seed: of the chains.
-        step_done: called with the parameters after every step.
+        averaged: number of steps near the mode, whose parameters are averaged.
+        step_done: called after every step.
     """
-    vector = start
-    items = density.items(vector)
+    vector, items = start, density.items(start)
     chains = [
         Chain.start(density.evidence, np.random.default_rng([seed, 21, i]), items)
         for i in range(CHAINS)
     ]
     for chain in chains:
         chain.sweep(items, FIRST_SWEEPS)
-    near: list[tuple[np.ndarray, np.ndarray]] = []  # parameters near the mode, and gradients there
+    frame: Frame | None = None
+    near: list[tuple[np.ndarray, np.ndarray]] = []
     for _ in range(MOST_STEPS):
-        found = expectations(density, vector, chains, 1)
-        frame = Frame.of(density, vector, found)
+        drawn = draw_derivatives(density, vector, chains, 1)
+        gradient = _gradient(density, vector, drawn.scores.mean(axis=0))
+        if frame is not None and len(near) % REFRESHED:
+            frame = frame.towards(gradient)
+        else:
+            frame = Frame.of(density, vector, drawn.moments(density))
         if near or np.sqrt(np.mean(np.square(frame.distance))) < SETTLED:
-            near.append((vector, _gradient(density, vector, found)))
+            near.append((vector, gradient))
         vector = _improved(density, vector, frame, chains)
         if step_done is not None:
-            step_done(vector)
-        if len(near) >= AVERAGED:
+            step_done()
+        if len(near) >= averaged:
             break
     if near:
         vector = np.mean([each for each, _ in near], axis=0)
-    found = expectations(density, vector, chains, LAST_DRAWS)
+    return Climbed(vector, chains, near)
+
+
+def find_reading_mode(
+    density: ReadingDensity,
+    start: np.ndarray,
+    seed: int,
+    step_done: Callable[[], None] | None = None,
+) -> ReadingMode:
+    """The mode, and the curvature there, from initial parameters; see `climb`."""
+    vector, chains, near = climb(density, start, seed, AVERAGED, step_done)
+    found = draw_derivatives(density, vector, chains, LAST_DRAWS).moments(density)
     frame = Frame.of(density, vector, found)
     # all gradients near the mode, referred to here, halve the noise of the last draws
-    gradients = [_gradient(density, vector, found)] * LAST_DRAWS
+    gradients = [_gradient(density, vector, found.scores)] * LAST_DRAWS
     gradients += [slope - frame.hessian @ (vector - there) for there, slope in near]
     gradient = np.mean(gradients, axis=0)
-    frame = frame._replace(gradient=np.linalg.solve(frame.root, gradient))
+    frame = frame.towards(gradient)
     curvature = Curvature(0.0, gradient, frame.hessian, found.scores)
     complete = np.diag(found.information)
     share = np.divide(
@@ -301,9 +353,9 @@ def find_reading_mode(
     return ReadingMode(Mode(vector + step, gradient, curvature), share, chains)
 
 
-def _gradient(density: ReadingDensity, vector: np.ndarray, found: Moments) -> np.ndarray:
-    """(size,) of the log density."""
-    gradient: np.ndarray = found.scores.sum(axis=0) + density.prior.gradient(vector)
+def _gradient(density: ReadingDensity, vector: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """(size,) of the log density, from the mean scores of the log-likelihood, (clusters, size)."""
+    gradient: np.ndarray = scores.sum(axis=0) + density.prior.gradient(vector)
     return gradient
 
 
@@ -317,17 +369,9 @@ def _improved(
     step = frame.step(np.minimum(1 / frame.kept, LONGEST_EM))
     step = np.where(density.prior.fixed, 0.0, step)
     drawn = [chain.went_on for chain in chains]
-    here = np.mean([density.value(vector, went_on) for went_on in drawn])
+    here = density.value(vector, drawn)
     for halving in range(MOST_HALVINGS):
         there = vector + 0.5**halving * step
-        if np.mean([density.value(there, went_on) for went_on in drawn]) >= here:
+        if density.value(there, drawn) >= here:
             return there
     return vector
-
-
-def completions(
-    density: ReadingDensity, vector: np.ndarray, chains: Sequence[Chain], sweeps: int = SWEEPS
-) -> list[Completed]:
-    """One completion of the counts from every chain, under the parameters."""
-    items = density.items(vector)
-    return [chain.sweep(items, sweeps) for chain in chains]

@@ -16,7 +16,7 @@ from epiclick.posterior.reading_mode import (
     MOST_STEPS,
     ReadingDensity,
     ReadingMode,
-    completions,
+    climb,
     find_reading_mode,
 )
 from epiclick.reading.channels import ContextChannel, ItemChannel
@@ -70,7 +70,7 @@ def fit_reading(
     steps = 0
     with TrainingBar(MOST_STEPS, 1, shown=progress) as bar:
 
-        def count(vector: np.ndarray) -> None:
+        def count() -> None:
             nonlocal steps
             steps += 1
             bar.step()
@@ -158,10 +158,12 @@ def complete_log(
     layers = init_exposure(len(counts.contexts), outputs=2, mean=START_MEAN)
     satisfaction = layers if SATISFACTION in clicks.channels else ()
     own = Parameters(layers, start.position, satisfaction)
-    fit = fit_reading(counts, own, clicks, anchor, None, seed)
-    known = completions(fit.density, fit.found.mode.vector, fit.found.chains[:1])[0]
-    evidence = fit.density.evidence
-    return fit.parameters, Outcomes(
+    density = make_reading_density(counts, own, clicks, anchor, None)
+    # the completion is a draw: a start for what is found from the clicks need not be the mode
+    found = climb(density, to_vector(own, clicks, anchor), seed, 1)
+    known = found.chains[0].sweep(density.items(found.vector))
+    evidence = density.evidence
+    return from_vector(own, clicks, anchor, found.vector), Outcomes(
         _as_counts(counts, known.read, evidence.clicks),
         _as_counts(counts, known.stopped + known.went_on, known.stopped),
     )

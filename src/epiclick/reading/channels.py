@@ -68,22 +68,21 @@ class ItemChannel:
         raw = self.raw(layer)
         return Shapes(*betas_of(raw[:, 0], raw[:, 1], np, smooth=True))
 
-    def value(self, layer: np.ndarray, successes: np.ndarray, trials: np.ndarray) -> float:
-        """Log-likelihood of the outcomes of all pairs, (pairs,) each."""
-        return float(pair_log_likelihood(self.raw(layer), successes, trials).sum())
+    def value(self, raw: np.ndarray, successes: np.ndarray, trials: np.ndarray) -> float:
+        """Log-likelihood of the outcomes of all pairs, (pairs,) each, given `raw` outputs."""
+        tried = np.flatnonzero(trials > 0)  # others say nothing
+        return float(pair_log_likelihood(raw[tried], successes[tried], trials[tried]).sum())
 
     def derivatives(
-        self, layer: np.ndarray, successes: np.ndarray, trials: np.ndarray
+        self, raw: np.ndarray, successes: np.ndarray, trials: np.ndarray
     ) -> Derivatives:
-        """Of the outcomes of all pairs, (pairs,) each; curve is (pairs, 3)."""
-        tried = np.flatnonzero(trials > 0)  # others say nothing
-        slope, own = pair_derivatives(self.raw(layer)[tried], successes[tried], trials[tried])
-        curve = np.zeros((len(trials), 3))
-        curve[tried] = own
-        given, clusters = self.given[tried], self._by_cluster[:, tried]
+        """In the layer, of the outcomes of all pairs, (pairs,) each; curve is (pairs, 3)."""
+        tried = np.flatnonzero(trials > 0)
+        slope, curve = np.zeros((len(trials), 2)), np.zeros((len(trials), 3))
+        slope[tried], curve[tried] = pair_derivatives(raw[tried], successes[tried], trials[tried])
         scores = np.empty((self.clusters, self.size))
         for output in range(2):
-            scores[:, output::2] = clusters @ (given * slope[:, output, None])
+            scores[:, output::2] = self._weighted(slope[:, output]) @ self.given
         return Derivatives(scores, curve)
 
     def information(self, curve: np.ndarray) -> np.ndarray:
@@ -97,12 +96,16 @@ class ItemChannel:
                 found[:, other, :, one] = block.T
         return found.reshape(self.size, self.size)
 
+    def _weighted(self, weight: np.ndarray) -> csr_array:
+        """(clusters, pairs) the weight, (pairs,), of the pairs that are in each group."""
+        order, starts = self._by_cluster
+        return csr_array((weight[order], order, starts), (self.clusters, len(order)))
+
     @cached_property
-    def _by_cluster(self) -> csr_array:
-        """(clusters, pairs) which pairs are in each group."""
-        pairs = np.arange(len(self.cluster))
-        shape = (self.clusters, len(pairs))
-        return csr_array((np.ones(len(pairs)), (self.cluster, pairs)), shape)
+    def _by_cluster(self) -> tuple[np.ndarray, np.ndarray]:
+        """Pairs in the order of their groups, and where each group starts and ends."""
+        sizes = np.bincount(self.cluster, minlength=self.clusters)
+        return np.argsort(self.cluster, kind="stable"), np.concatenate([[0], np.cumsum(sizes)])
 
 
 def pair_log_likelihood(raw: np.ndarray, successes: np.ndarray, trials: np.ndarray) -> np.ndarray:
@@ -150,18 +153,21 @@ class ContextChannel:
     contexts: int
     clusters: int
 
-    def value(self, logit: np.ndarray, on: np.ndarray, stopped: np.ndarray) -> float:
-        """Log-likelihood of the numbers of users who went on and who stopped."""
-        return -float((on @ softplus(-logit, np) + stopped @ softplus(logit, np)).sum())
+    def raw(self, logit: np.ndarray) -> np.ndarray:
+        """(contexts,) the parameters themselves."""
+        return logit
 
-    def derivatives(self, logit: np.ndarray, on: np.ndarray, stopped: np.ndarray) -> Derivatives:
-        """Of the numbers of users who went on and who stopped, (clusters, contexts) each.
+    def value(self, logit: np.ndarray, on: np.ndarray, clicks: np.ndarray) -> float:
+        """Log-likelihood of the numbers of users who went on, among those who clicked."""
+        return -float((on @ softplus(-logit, np) + (clicks - on) @ softplus(logit, np)).sum())
+
+    def derivatives(self, logit: np.ndarray, on: np.ndarray, clicks: np.ndarray) -> Derivatives:
+        """Of the numbers of users who went on and who clicked, (clusters, contexts) each.
 
         Curve is (contexts,).
         """
         chance, rest = probability(logit, np), probability(-logit, np)
-        trials = (on + stopped).sum(axis=0)
-        return Derivatives(on * rest - stopped * chance, -trials * chance * rest)
+        return Derivatives(on - clicks * chance, -clicks.sum(axis=0) * chance * rest)
 
     def information(self, curve: np.ndarray) -> np.ndarray:
         """(contexts, contexts) minus the second derivatives."""

@@ -1,0 +1,157 @@
+r"""A posterior that is curved along one parameter.
+
+Where unattractive items can be clicked, the clicks determine lines in relevance rather than the
+parameters themselves: if B at the anchor rises, every other B and the level of attraction follow,
+along a curve on which all clicks stay as likely. A Gaussian in the parameters leaves that curve:
+its draws predict other clicks than were seen, and on average too many.
+
+So with psi the parameter, s the response of all parameters to a standard deviation of it under the
+Gaussian, and m(psi) the mode of all others given psi, a draw of the Gaussian, delta, becomes
+
+.. math:: v = c + s z + K(z) + (\delta - s z), \qquad z = \delta_\psi / \sigma_\psi, \qquad
+          K(z) \approx m(\psi(z)) - m(\psi(0)) - s z,
+
+where the last move is made by `ClickModel.moved`. psi(z) are quantiles of its profile density
+exp(l(m(psi))), in place of a Gaussian. K is a cubic polynomial through 0, and c is m(psi(0)).
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from scipy.interpolate import CubicSpline, PchipInterpolator
+from scipy.optimize import minimize
+from scipy.special import ndtr
+
+from epiclick.fitted.parameters import CURVED, POWERS
+from epiclick.posterior.density import Density
+from epiclick.posterior.mode import MEAN_SAMPLE
+
+STEP = 0.75
+"""Distance between points of the curve, in standard deviations of the Gaussian."""
+
+MOST_POINTS = 6
+"""Points on each side of the mode."""
+
+LOWEST = 8.0
+"""Fall of the log density from the mode at which the curve ends."""
+
+MOST_ITERATIONS = 40
+
+FINE = 400  # points of the profile density
+
+
+class Curve(NamedTuple):
+    """Modes given psi.
+
+    Attributes:
+        psi: (points,) in ascending order.
+        vectors: (points, size) the parameters.
+        values: (points,) log density, up to a constant.
+    """
+
+    psi: np.ndarray
+    vectors: np.ndarray
+    values: np.ndarray
+
+
+class Bent(NamedTuple):
+    """A Gaussian that follows a curve.
+
+    Attributes:
+        centre: (size,) c.
+        ridge: (powers, size) coefficients of K; see `ParameterPosterior`.
+    """
+
+    centre: np.ndarray
+    ridge: np.ndarray
+
+
+def bend(
+    density: Density, mode: np.ndarray, covariance: np.ndarray, parameter: int, seed: int
+) -> Bent:
+    """Follow the modes given one parameter.
+
+    Args:
+        density: of the parameters.
+        mode: (size,) its maximum.
+        covariance: (size, size) minus the inverse of the Hessian there.
+        parameter: index of psi.
+        seed: of the sample of pairs.
+    """
+    some = density.sample(MEAN_SAMPLE, seed)
+    # an estimate from a sample has another maximum; its tilted version has the same
+    tilt = some.slope(mode)[1]
+    sd = np.sqrt(covariance[parameter, parameter])
+    response = covariance[:, parameter] / sd
+    curve = follow(some, tilt, mode, covariance, parameter)
+    z = np.linspace(-CURVED, CURVED, 25)
+    points = CubicSpline(curve.psi, curve.vectors)(_quantiles(curve, z))  # (nodes, size)
+    centre = points[len(z) // 2]
+    away = points - centre - z[:, None] * response
+    powers = z[:, None] ** np.array(POWERS)
+    weight = np.exp(-(z**2) / 4)[:, None]
+    ridge = np.linalg.lstsq(powers * weight, away * weight, rcond=None)[0]
+    return Bent(centre, ridge)
+
+
+def follow(
+    density: Density, tilt: np.ndarray, mode: np.ndarray, covariance: np.ndarray, parameter: int
+) -> Curve:
+    """The curve through the mode, in both directions.
+
+    Args:
+        density: of the parameters.
+        tilt: (size,) gradient at the mode, which is taken off everywhere.
+        mode: (size,) where the curve begins.
+        covariance: (size, size) of the Gaussian there.
+        parameter: index of psi.
+    """
+    sd = np.sqrt(covariance[parameter, parameter])
+    response = covariance[:, parameter] / sd
+    # directions of everything but psi, scaled to standard deviations
+    values, axes = np.linalg.eigh(covariance - np.outer(response, response))
+    across = axes * np.sqrt(np.maximum(values, 0))
+    across[parameter] = 0
+
+    def highest(start: np.ndarray) -> tuple[np.ndarray, float]:
+        def fall(away: np.ndarray) -> tuple[float, np.ndarray]:
+            vector = start + across @ away
+            value, slope = density.slope(vector)
+            return -(value - tilt @ vector), -across.T @ (slope - tilt)
+
+        found = minimize(
+            fall,
+            np.zeros(len(start)),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": MOST_ITERATIONS, "ftol": 1e-10, "gtol": 1e-3},
+        )
+        return start + across @ found.x, -float(found.fun)
+
+    top = density.slope(mode)[0] - tilt @ mode
+
+    def points(sign: int) -> Iterator[tuple[np.ndarray, float]]:
+        before, here = mode - sign * STEP * response, mode
+        for _ in range(MOST_POINTS):
+            vector, value = highest(2 * here - before)  # the curve goes on as it came
+            yield vector, value
+            if value < top - LOWEST:
+                return
+            before, here = here, vector
+
+    below, above = list(points(-1)), list(points(1))
+    every = [*below[::-1], (mode, top), *above]
+    vectors = np.stack([vector for vector, _ in every])
+    return Curve(vectors[:, parameter], vectors, np.array([value for _, value in every]))
+
+
+def _quantiles(curve: Curve, z: np.ndarray) -> np.ndarray:
+    """psi at standard normal scores, from its profile density."""
+    psi = np.linspace(curve.psi[0], curve.psi[-1], FINE)
+    height = CubicSpline(curve.psi, curve.values)(psi)
+    weight = np.exp(height - height.max())
+    total = np.cumsum((weight[1:] + weight[:-1]) / 2)
+    share = np.concatenate([[0.0], total]) / total[-1]
+    kept = np.r_[True, np.diff(share) > 0]
+    return PchipInterpolator(share[kept], psi[kept])(ndtr(z))

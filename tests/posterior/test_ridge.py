@@ -1,0 +1,137 @@
+"""A posterior that is curved along one parameter, against densities whose curve is known."""
+
+from dataclasses import dataclass
+from typing import Any, Self, cast
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from epiclick.click_models.registry import click_model
+from epiclick.fitted.parameters import ParameterPosterior, bent, floor_parameter
+from epiclick.posterior.ridge import bend, follow
+
+TRUST = click_model("trust")
+
+
+@dataclass(frozen=True)
+class Banana:
+    r"""psi has a skewed density, and two others are Gaussian around a curve.
+
+    .. math:: \psi = \log g, \quad g \sim \Gamma(k), \qquad x_1 \sim N(a \psi^2, \tau^2), \quad
+              x_2 \sim N(b \psi, \tau^2)
+    """
+
+    shape: float = 40.0
+    a: float = 1.5
+    b: float = -0.7
+    tau: float = 0.05
+
+    @property
+    def mode(self) -> np.ndarray:
+        top = np.log(self.shape)
+        return np.array([self.a * top**2, top, self.b * top])
+
+    def sample(self, most: int, seed: int) -> Self:
+        return self
+
+    def slope(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
+        x, psi, y = vector
+        gap, other = x - self.a * psi**2, y - self.b * psi
+        value = self.shape * psi - np.exp(psi) - (gap**2 + other**2) / (2 * self.tau**2)
+        by_psi = self.shape - np.exp(psi)
+        by_psi += (2 * self.a * psi * gap + self.b * other) / self.tau**2
+        return float(value), np.array([-gap, 0.0, -other]) / self.tau**2 + [0.0, by_psi, 0.0]
+
+    @property
+    def covariance(self) -> np.ndarray:
+        step = 1e-4 * np.eye(3)
+        ends = [[self.slope(self.mode + s * m)[1] for s in (1, -1)] for m in step]
+        hessian = np.array([(up - down) / 2e-4 for up, down in ends])
+        return np.linalg.inv(-(hessian + hessian.T) / 2)
+
+
+def test_the_curve_consists_of_modes_given_its_parameter() -> None:
+    density = Banana()
+    curve = follow(cast(Any, density), np.zeros(3), density.mode, density.covariance, 1)
+    assert len(curve.psi) > 7
+    np.testing.assert_allclose(curve.vectors[:, 0], density.a * curve.psi**2, atol=1e-3)
+    np.testing.assert_allclose(curve.vectors[:, 2], density.b * curve.psi, atol=1e-3)
+    assert np.all(np.diff(curve.psi) > 0)
+
+
+def test_bent_draws_have_the_moments_of_the_density_and_straight_ones_do_not() -> None:
+    density = Banana()
+    found = bend(cast(Any, density), density.mode, density.covariance, 1, 0)
+    rng = np.random.default_rng(0)
+    count = 20_000
+    psi = np.log(rng.gamma(density.shape, size=count))
+    truth = density.a * psi**2 + density.tau * rng.standard_normal(count)
+    factor = np.linalg.cholesky(density.covariance)
+    delta = rng.standard_normal((count, 3)) @ factor.T
+    sd = np.sqrt(density.covariance[1, 1])
+    z = np.clip(delta[:, 1] / sd, -3, 3)
+    drawn = found.centre + delta + z[:, None] ** np.array([1, 2, 3]) @ found.ridge
+    # the skewed marginal, and the residual around the curve
+    assert stats.ks_2samp(drawn[:2_000, 1], psi[:2_000]).pvalue > 0.01
+    error = truth.std() / np.sqrt(count)
+    assert abs(drawn[:, 0].mean() - truth.mean()) < 5 * error
+    np.testing.assert_allclose(drawn[:, 0].std(), truth.std(), rtol=0.03)
+    residual = drawn[:, 0] - density.a * drawn[:, 1] ** 2
+    np.testing.assert_allclose(residual.std(), density.tau, rtol=0.1)
+    straight = density.mode + delta
+    off = straight[:, 0] - density.a * straight[:, 1] ** 2
+    assert off.std() > 1.2 * density.tau
+
+
+def posterior(contexts: int) -> ParameterPosterior:
+    """Of trust parameters, A and B of a context being strongly negatively correlated."""
+    size = 2 * contexts - 1
+    mean = np.r_[np.linspace(1.0, -0.5, contexts - 1), np.linspace(-0.8, -2.5, contexts)]
+    spread = np.diag(np.r_[np.full(contexts - 1, 0.2), np.full(contexts, 0.5)] ** 2)
+    for k in range(contexts - 1):
+        spread[k, contexts + k] = spread[contexts + k, k] = -0.09
+    ridge = np.zeros((3, size))
+    return ParameterPosterior(mean, spread, spread, None, 0.0, ridge=ridge)
+
+
+def emission(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A and B at the contexts after the anchor."""
+    contexts = (vectors.shape[1] + 1) // 2
+    a = special.expit(vectors[:, : contexts - 1])
+    return a, a * special.expit(vectors[:, contexts:])
+
+
+def test_the_best_known_click_stays_best_known_in_draws() -> None:
+    own = posterior(4)
+    rng = np.random.default_rng(1)
+    draws = rng.multivariate_normal(own.mean, own.bayes, 20_000)
+    moved = bent(own, draws, TRUST, 4, 0)
+    np.testing.assert_array_equal(moved[:, 3:], draws[:, 3:])  # shares move as they are drawn
+    a, b = emission(moved)
+    assert np.all((b >= 0) & (b <= a) & (a <= 1))
+
+    def least(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Standard deviation of A m + B (1 - m) where it is smallest, at each context."""
+        m = np.linspace(0, 1, 201)[:, None, None]
+        return (m * a + (1 - m) * b).std(axis=1).min(axis=0)
+
+    straight = emission(draws)
+    assert np.all(least(a, b) <= least(*straight) + 1e-4)
+    # first-order agreement: small deviations are moved as they are
+    tiny = own.mean + 1e-4 * (draws[:50] - own.mean)
+    np.testing.assert_allclose(bent(own, tiny, TRUST, 4, 0), tiny, atol=1e-6)
+
+
+def test_only_affine_models_with_an_anchor_have_a_floor() -> None:
+    assert floor_parameter(TRUST, 4, 0) == 3
+    assert floor_parameter(TRUST, 4, 2) == 5
+    assert floor_parameter(TRUST, 4, None) is None
+    assert floor_parameter(click_model("pbm"), 4, 0) is None
+
+
+@pytest.mark.parametrize("name", ["pbm", "ubm", "cascade", "dcm", "sdbn"])
+def test_other_models_move_straight(name: str) -> None:
+    start, moves = np.random.default_rng(0).normal(size=(2, 3, 4))
+    found = click_model(name).moved(start, moves, np.eye(4))
+    np.testing.assert_array_equal(found, start + moves)
