@@ -157,6 +157,22 @@ class GivenOptions:
             show_default=f"{DEFAULTS.drop_busiest:.0%}",
         ),
     ] = None
+    conversion: Annotated[
+        str | None,
+        _log_option(
+            metavar="COLUMN",
+            help="Column that is 1 where a click led to a conversion, such as a purchase.",
+            show_default="none",
+        ),
+    ] = None
+    value: Annotated[
+        str | None,
+        _log_option(
+            metavar="COLUMN",
+            help="Column with the value of each conversion, such as its revenue.",
+            show_default="none",
+        ),
+    ] = None
 
     def over(self, base: LogOptions) -> LogOptions:
         """The base with the given options in place of its own."""
@@ -181,6 +197,12 @@ class GivenOptions:
             )  # 0 removes a saved limit
         if self.drop_busiest is not None:
             given["drop_busiest"] = parse_share(self.drop_busiest, "--drop-busiest")
+        if self.conversion is not None:
+            given["conversion"] = self.conversion.strip() or None  # "" reads a log without
+            if given["conversion"] is None and self.value is None:
+                given["value"] = None
+        if self.value is not None:
+            given["value"] = self.value.strip() or None
         return replace(base, **given)
 
     def over_saved(self, saved: LogOptions, logs: Sequence[str], *, quiet: bool) -> LogOptions:
@@ -254,6 +276,8 @@ class ModelVerb(Verb):
             "max_bad",
             "max_clicks_per_page",
             "drop_busiest",
+            "conversion",
+            "value",
         )
         return dict.fromkeys(reused, "the model's")
 

@@ -79,7 +79,8 @@ def _by_context(log: Any, options: LogOptions, whole: ClickCounts, name: str) ->
 
 
 def _by_further(log: Any, options: LogOptions, whole: ClickCounts, name: str) -> ByColumn:
-    with_part = replace(options, part=name, page_parts=None)
+    # only displays and clicks are needed, and the column may be that of conversions
+    with_part = replace(options, part=name, page_parts=None, conversion=None, value=None)
     grouped, report = count_log(log, with_part)
     for message in report.warnings:
         warnings.warn(message, InputWarning, stacklevel=4)
