@@ -26,7 +26,7 @@ from epiclick.errors import InputError
 from epiclick.estimators.names import EstimatorName
 from epiclick.evaluation.click_scores import ClickScores, score_clicks
 from epiclick.fitted.prediction import click_probabilities
-from epiclick.fitted.state import FittedModel
+from epiclick.fitted.state import FittedModel, conversion_of_items
 from epiclick.fitted.storage import load_model, save_model
 from epiclick.fitted.tables import (
     SCORES,
@@ -92,7 +92,7 @@ class BaseModel(Parametrised, ABC):
         Returns:
             The fitted model itself.
         """
-        from epiclick.fitting import fit_model
+        from epiclick.conversion_fit import fit_outcomes
         from epiclick.plans import check_parameters, with_known_bias
 
         check_parameters(self)  # type: ignore[arg-type]
@@ -111,7 +111,7 @@ class BaseModel(Parametrised, ABC):
         plan = self._plan(counts)
         if position_bias is not None:
             plan = with_known_bias(plan, counts, position_bias)
-        self.fitted_ = fit_model(
+        self.fitted_ = fit_outcomes(
             plan,
             counts,
             valid,
@@ -243,7 +243,8 @@ class BaseModel(Parametrised, ABC):
             table = read_features(features)
             yield from relevance_frames(self._fitted, table, self.level, above=above)
         elif items is not None:
-            yield item_frame(items, above=above, level=self.level)
+            converted = conversion_of_items(self._fitted)
+            yield item_frame(items, above=above, level=self.level, conversion=converted)
         else:
             message = "the model was trained with features; give those of the items"
             raise InputError(message, code="features-needed")

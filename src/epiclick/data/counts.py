@@ -234,7 +234,7 @@ class ClickCounts:
     # Views
 
     def by_context(self) -> pd.DataFrame:
-        """Displays, clicks and click rate of each context, over all pairs; conversions if counted."""
+        """Displays, clicks, conversions if counted, and click rate of each context."""
         size = len(self.contexts)
         table = self.contexts.to_pandas()
         # bincount sums in float64, exact up to 2^53 displays
