@@ -135,6 +135,8 @@ def test_a_model_sure_of_its_bias_is_not_asked_for_it(case: Case, model: Epistem
     sure.fitted_ = without_uncertainty(model.fitted_)
     # offsets are of models under which unattractive items are clicked
     unasked = {"position_bias", "click_offset"}
+    # and the log has no conversions
+    unasked |= {"conversion", "conversions_per_page", "value_per_page"}
     assert set(Questions(sure, case, "robust").answers()) == set(QUANTITIES) - unasked
 
 
