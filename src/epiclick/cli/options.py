@@ -161,7 +161,8 @@ class GivenOptions:
         str | None,
         _log_option(
             metavar="COLUMN",
-            help="Column that is 1 where a click led to a conversion, such as a purchase.",
+            help="Column that is 1 where a click led to a conversion, such as a purchase; none: "
+            "read the log without.",
             show_default="none",
         ),
     ] = None
@@ -198,11 +199,11 @@ class GivenOptions:
         if self.drop_busiest is not None:
             given["drop_busiest"] = parse_share(self.drop_busiest, "--drop-busiest")
         if self.conversion is not None:
-            given["conversion"] = self.conversion.strip() or None  # "" reads a log without
-            if given["conversion"] is None and self.value is None:
+            given["conversion"] = _unless_none(self.conversion)
+            if given["conversion"] is None:
                 given["value"] = None
         if self.value is not None:
-            given["value"] = self.value.strip() or None
+            given["value"] = _unless_none(self.value)
         return replace(base, **given)
 
     def over_saved(self, saved: LogOptions, logs: Sequence[str], *, quiet: bool) -> LogOptions:
@@ -243,6 +244,11 @@ class GivenOptions:
 
 
 NOTHING_GIVEN = GivenOptions()
+
+
+def _unless_none(column: str) -> str | None:
+    """A column, or None for "none", which reads a log without what the model was fitted with."""
+    return None if column.strip().lower() == "none" else column
 
 
 def reads_log(verb: Callable[..., None]) -> Callable[..., None]:

@@ -114,7 +114,7 @@ def _located(grouped: ClickCounts, whole: ClickCounts, contexts: Sequence[str]) 
             {key: getattr(whole, key) for key in pairs},
         )
     keys = ["query_id", "doc_id", *contexts]
-    wanted, among = grouped.to_table(), whole.to_table()
+    wanted, among = grouped.keys(), whole.keys()
     return locate_rows({key: wanted[key] for key in keys}, {key: among[key] for key in keys})
 
 

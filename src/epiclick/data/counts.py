@@ -270,18 +270,24 @@ class ClickCounts:
             "part": None if self.part is None else self.part[entries],
         }
 
-    def to_table(self) -> pa.Table:
-        """The counts as rows: query_id, doc_id, contexts, part if any, displays, clicks.
-
-        Conversions and their value follow, where they were counted.
-        """
+    def keys(self) -> pa.Table:
+        """What the entries are about: query_id, doc_id, contexts, part if any."""
         columns = {"query_id": self.query_id.take(self.pair), "doc_id": self.doc_id.take(self.pair)}
         for name in self.contexts.column_names:
             columns[name] = self.contexts[name].combine_chunks().take(self.context)
         if self.part is not None and self.parts is not None:
             columns["part"] = self.parts.take(self.part)
-        more = {} if self.conversions is None else self.conversions.columns()
-        return pa.table({**columns, "displays": self.displays, "clicks": self.clicks, **more})
+        return pa.table(columns)
+
+    def to_table(self) -> pa.Table:
+        """The counts as rows: query_id, doc_id, contexts, part if any, displays, clicks.
+
+        Conversions and their value follow, where they were counted.
+        """
+        table, more = self.keys(), {} if self.conversions is None else self.conversions.columns()
+        for name, amount in {"displays": self.displays, "clicks": self.clicks, **more}.items():
+            table = table.append_column(name, pa.array(amount))
+        return table
 
     # Construction
 

@@ -29,9 +29,8 @@ def _with_numbers(counts: ClickCounts, displays: np.ndarray, clicks: np.ndarray)
 
     Conversions are left out as well: which of the clicks led to them is not known.
     """
-    table = counts.to_table()
-    keys = ["query_id", "doc_id", *counts.contexts.column_names]
-    table = table.select(keys).append_column("displays", [displays])
+    table = counts.keys().select(["query_id", "doc_id", *counts.contexts.column_names])
+    table = table.append_column("displays", [displays])
     taken = ClickCounts.from_table(
         table.append_column("clicks", [clicks]),
         context=tuple(counts.contexts.column_names),
