@@ -19,6 +19,8 @@ from epiclick.simulate.world import World
 
 from .raising import raises_code
 
+pytestmark = pytest.mark.slow
+
 READ = {"conversion": "purchase", "value": "revenue"}
 COLUMNS = ["conversion", "conversion_low", "conversion_high"]
 

@@ -230,7 +230,9 @@ class BaseModel(Parametrised, ABC):
         Returns:
             A table with `query_id`, `doc_id`, `mean`, `low`, `high`, `alpha` and `beta`, one row
             per item. `low` and `high` are the ends of the central interval of the model's `level`;
-            `alpha` and `beta` are those of the Beta with the same mean and variance.
+            `alpha` and `beta` are those of the Beta with the same mean and variance. If the log was
+            read with conversions, `conversion`, `conversion_low` and `conversion_high` are those of
+            the probability that a click on the item leads to one.
         """
         return pd.concat(list(self.relevance_chunks(features, above=above)), ignore_index=True)
 
@@ -378,6 +380,7 @@ class EpistemicModel(BaseModel):
             A table with the columns of `relevance`, one row per pair of `counts`. `low` and `high`
             are quantiles of the exact posterior, a mixture of Betas averaged over the uncertainty
             of the parameters; `alpha` and `beta` are those of the Beta with its mean and variance.
+            Conversions are judged by those of `counts`, or without any from the features alone.
         """
         return pd.concat(list(self.posterior_chunks(counts, above=above)), ignore_index=True)
 

@@ -7,6 +7,8 @@ import pytest
 
 from .conftest import Done, epiclick
 
+pytestmark = pytest.mark.slow
+
 READ = ["--conversion", "purchase", "--value", "revenue"]
 
 
