@@ -150,6 +150,28 @@ def test_values_follow_the_revenue_of_the_log() -> None:
     )
 
 
+def test_a_log_without_conversions_leaves_those_that_a_model_keeps() -> None:
+    bare = ec.read_log(world().log)
+    kept, found = fitted().relevance(), fitted().posterior(bare)
+    np.testing.assert_allclose(found["conversion"], kept["conversion"], rtol=1e-6)
+    with_log, without = (
+        ec.compare(fitted(), RANKINGS, clicks=counts, depth=3).rankers
+        for counts in (counted(), bare)
+    )
+    for column in ("conversions", "conversion_value"):
+        spread = with_log[f"{column}_high"] - with_log[f"{column}_low"]
+        assert np.all(abs(with_log[column] - without[column]) < 0.2 * spread)
+
+
+def test_members_of_an_ensemble_and_a_validation_log_have_conversions() -> None:
+    one, other = counted().split(0.7, 0.3)
+    model = ec.EpistemicPBM(members=2).fit(one, other, progress=False)
+    assert len(model.fitted_.conversion.members) == 2
+    found = ec.compare(model, RANKINGS, clicks=one, depth=3, samples=200).rankers
+    assert np.all(found["conversions_low"] < found["conversions_high"])
+    assert np.all(np.isfinite(model.posterior(one)[COLUMNS]))
+
+
 @pytest.mark.parametrize("measure", ["conversions", "value"])
 def test_the_first_measure_decides(measure: str) -> None:
     order = (measure, "clicks")

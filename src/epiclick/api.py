@@ -75,7 +75,8 @@ class BaseModel(Parametrised, ABC):
 
         Args:
             counts: click counts, with or without features; or a log in any form that `read_log`
-                accepts, which is then read with its default options.
+                accepts, which is then read with its default options. Conversions, if they were
+                counted, are fitted as well.
             valid: counts for early stopping. Default: a share of the queries of `counts`, set by
                 `holdout`.
             position_bias: position bias known from elsewhere, relative to the anchor: a DataFrame,

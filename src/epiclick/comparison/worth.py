@@ -11,6 +11,7 @@ import numpy as np
 
 from epiclick.comparison.factors import Moments
 from epiclick.comparison.shown_items import CHUNK, Items, moments_of
+from epiclick.data.arrays import locate_rows
 from epiclick.fitted.parameters import parameter_draws
 from epiclick.fitted.prediction import chunks_of
 from epiclick.fitted.revenue import Revenue, pair_values
@@ -19,6 +20,8 @@ from epiclick.posterior.conversion_items import conversion_betas
 
 OWN_SEED = 1_000_003
 """Added to the seed of a comparison, whose draws of the parameters of clicks must be others."""
+
+TINY = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +59,7 @@ def value_worth(fitted: FittedModel, items: Items, draws: int, seed: int) -> Wor
     """The value that a click leads to: probability of a conversion times its value."""
     revenue = fitted.revenue
     assert revenue is not None
-    number, value = _values(revenue, items)
+    number, value = _values(fitted, revenue, items)
     overall = revenue.draws[:draws]
     assert len(overall) == draws
     # relative to the unit all products are below 1, and their variance below that of 0 and 1
@@ -76,9 +79,6 @@ def value_worth(fitted: FittedModel, items: Items, draws: int, seed: int) -> Wor
     return Worth(products(), unit)
 
 
-TINY = 1e-12
-
-
 WORTH: Mapping[str, Callable[[FittedModel, Items, int, int], Worth]] = {
     "conversion": conversion_worth,
     "value": value_worth,
@@ -92,13 +92,19 @@ def known_worth(fitted: FittedModel) -> tuple[str, ...]:
     return tuple(name for name in WORTH if known[name])
 
 
-def _values(revenue: Revenue, items: Items) -> tuple[np.ndarray, np.ndarray]:
+def _values(fitted: FittedModel, revenue: Revenue, items: Items) -> tuple[np.ndarray, np.ndarray]:
     """(items,) conversions and their total value; 0 for items without any of their own."""
-    found = [(np.zeros(0), np.zeros(0))] if items.counts is None else [pair_values(items.counts)]
+    found = [np.zeros((0, 2))]
+    counts = items.counts
+    if counts is not None and counts.conversions is None and revenue.items is not None:
+        assert fitted.items is not None
+        names = ("query_id", "doc_id")
+        row = locate_rows(*({n: getattr(c, n) for n in names} for c in (counts, fitted.items)))
+        found.append(np.where(row[:, None] >= 0, revenue.items[row], 0.0))
+    elif counts is not None:
+        found.append(np.stack(pair_values(counts), axis=1))
     if revenue.items is not None:
-        kept = revenue.items[items.kept]
-        found.append((kept[:, 0], kept[:, 1]))
-    size = len(items) - sum(len(each) for each, _ in found)
-    found.append((np.zeros(size), np.zeros(size)))
-    number, value = (np.concatenate([pair[i] for pair in found]) for i in (0, 1))
-    return number, value
+        found.append(revenue.items[items.kept])
+    known = np.concatenate(found)
+    known = np.concatenate([known, np.zeros((len(items) - len(known), 2))])
+    return known[:, 0], known[:, 1]

@@ -256,11 +256,7 @@ def _value_rules(log: "ir.Table", columns: LogColumns) -> list[RowRule]:
         ),
         RowRule(
             f"value ({own}) must be finite, and below {MOST_VALUE:.0e}",
-            lambda t: (
-                _converted(t) & (number(t.value).isnan() | (number(t.value) >= MOST_VALUE))
-                if number(t.value).type().is_floating()
-                else _converted(t) & (number(t.value) >= MOST_VALUE)
-            ),
+            lambda t: _converted(t) & _is_beyond(number(t.value)),
             "value",
             code="value-out-of-range",
         ),
@@ -290,6 +286,12 @@ def _value_rules(log: "ir.Table", columns: LogColumns) -> list[RowRule]:
             ),
         )
     return rules
+
+
+def _is_beyond(value: "ir.NumericValue") -> "ir.BooleanValue":
+    """Whether a number is too large to be summed exactly, infinite, or not a number."""
+    beyond = value >= MOST_VALUE
+    return beyond | value.isnan() if value.type().is_floating() else beyond
 
 
 def _converted(table: "ir.Table") -> "ir.BooleanValue":

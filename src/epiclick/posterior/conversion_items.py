@@ -12,7 +12,12 @@ from epiclick.beta import Beta
 from epiclick.data.counts import ClickCounts
 from epiclick.data.outcome_counts import conversion_counts, conversions_of
 from epiclick.fitted.parameters import Parameters, parameter_draws
-from epiclick.fitted.prediction import networks_of, relevance_by, relevance_of_pairs
+from epiclick.fitted.prediction import (
+    networks_of,
+    relevance_before,
+    relevance_by,
+    relevance_of_pairs,
+)
 from epiclick.fitted.state import FittedModel, Items, given_of
 from epiclick.posterior.item_posterior import ItemPosterior
 from epiclick.relevance.heads import exposure
@@ -25,11 +30,16 @@ def conversion_betas(
 
     Args:
         conversion: the model of conversions.
-        counts: the pairs; without conversions, their Betas are those of the features alone.
+        counts: the pairs; without conversions, their Betas are those of the features alone, or
+            those that a model without features keeps from its own log.
         draws: of its parameters.
     """
     clicks, converted = conversions_of(counts)
     outcomes = conversion_counts(counts)
+    if counts.conversions is None and conversion.items is not None:
+        shape = (len(draws), len(counts))
+        kept = relevance_before(conversion, outcomes)
+        return Beta(*(np.broadcast_to(each, shape) for each in kept))
     alpha, beta = relevance_of_pairs(conversion, networks_of(draws), outcomes)
     return Beta(alpha + converted, beta + (clicks - converted))
 
