@@ -48,6 +48,8 @@ def fit_outcomes(
     earlier = None if init is None else init.conversion
     if held_out is not None and not len(held_out):
         held_out = None
+    if not len(fitted.queries.held_out):
+        own = replace(own, holdout=0.0)  # as for clicks, whose fit has said why
     conversion = fit_model(own, clicked, held_out, init=earlier, progress=progress)
     if fitted.items is not None:
         conversion = replace(conversion, items=kept_conversions(conversion, counts, plan.level))

@@ -72,7 +72,7 @@ class PositionCheck:
     def sentence(self) -> str:
         """What was found, for people."""
         if self.odds_ratio is None or self.low is None or self.high is None:
-            return "too few items were clicked at several positions to check it"
+            return "too few items were clicked at several positions"
         low, high = (f"{end - 1:+.0%}" for end in (self.low, self.high))
         return (
             f"for the same item, the odds of a conversion after a click at position {self.last} "
@@ -154,5 +154,5 @@ def conversion_words(counts: ClickCounts, found: PositionCheck) -> list[str]:
         f"Conversions ({counts.options.conversion}): {total:,} of {clicks:,} clicks "
         f"({total / clicks:.1%}) led to one.",
         "Assumed: whether a click leads to a conversion depends on the item, not on the position. "
-        f"Checked: {found.sentence}.",
+        f"{'Not checked' if found.z is None else 'Checked'}: {found.sentence}.",
     ]
