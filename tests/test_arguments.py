@@ -343,7 +343,9 @@ def test_wrong_arguments_get_a_sentence(
 ) -> None:
     call, words = WRONG[name]
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("epiclick.fitting.fit_model", lambda *_, **__: pytest.fail("it was fitted"))
+    monkeypatch.setattr(
+        "epiclick.conversion_fit.fit_outcomes", lambda *_, **__: pytest.fail("it was fitted")
+    )
     with pytest.raises(ec.InputError) as refused:
         call(given)
     said = str(refused.value)
@@ -359,7 +361,8 @@ def test_a_log_is_read_where_it_is_fitted(
 ) -> None:
     fitted_to: list[ec.ClickCounts] = []
     monkeypatch.setattr(
-        "epiclick.fitting.fit_model", lambda plan, counts, *_, **__: fitted_to.append(counts)
+        "epiclick.conversion_fit.fit_outcomes",
+        lambda plan, counts, *_, **__: fitted_to.append(counts),
     )
     path = tmp_path / "log.csv"
     given.frame.to_csv(path, index=False)

@@ -26,7 +26,7 @@ from epiclick.errors import InputError
 from epiclick.estimators.names import EstimatorName
 from epiclick.evaluation.click_scores import ClickScores, score_clicks
 from epiclick.fitted.prediction import click_probabilities
-from epiclick.fitted.state import FittedModel
+from epiclick.fitted.state import FittedModel, conversion_of_items
 from epiclick.fitted.storage import load_model, save_model
 from epiclick.fitted.tables import (
     SCORES,
@@ -75,7 +75,8 @@ class BaseModel(Parametrised, ABC):
 
         Args:
             counts: click counts, with or without features; or a log in any form that `read_log`
-                accepts, which is then read with its default options.
+                accepts, which is then read with its default options. Conversions, if they were
+                counted, are fitted as well.
             valid: counts for early stopping. Default: a share of the queries of `counts`, set by
                 `holdout`.
             position_bias: position bias known from elsewhere, relative to the anchor: a DataFrame,
@@ -92,7 +93,7 @@ class BaseModel(Parametrised, ABC):
         Returns:
             The fitted model itself.
         """
-        from epiclick.fitting import fit_model
+        from epiclick.conversion_fit import fit_outcomes
         from epiclick.plans import check_parameters, with_known_bias
 
         check_parameters(self)  # type: ignore[arg-type]
@@ -111,7 +112,7 @@ class BaseModel(Parametrised, ABC):
         plan = self._plan(counts)
         if position_bias is not None:
             plan = with_known_bias(plan, counts, position_bias)
-        self.fitted_ = fit_model(
+        self.fitted_ = fit_outcomes(
             plan,
             counts,
             valid,
@@ -230,7 +231,9 @@ class BaseModel(Parametrised, ABC):
         Returns:
             A table with `query_id`, `doc_id`, `mean`, `low`, `high`, `alpha` and `beta`, one row
             per item. `low` and `high` are the ends of the central interval of the model's `level`;
-            `alpha` and `beta` are those of the Beta with the same mean and variance.
+            `alpha` and `beta` are those of the Beta with the same mean and variance. If the log was
+            read with conversions, `conversion`, `conversion_low` and `conversion_high` are those of
+            the probability that a click on the item leads to one.
         """
         return pd.concat(list(self.relevance_chunks(features, above=above)), ignore_index=True)
 
@@ -243,7 +246,8 @@ class BaseModel(Parametrised, ABC):
             table = read_features(features)
             yield from relevance_frames(self._fitted, table, self.level, above=above)
         elif items is not None:
-            yield item_frame(items, above=above, level=self.level)
+            converted = conversion_of_items(self._fitted)
+            yield item_frame(items, above=above, level=self.level, conversion=converted)
         else:
             message = "the model was trained with features; give those of the items"
             raise InputError(message, code="features-needed")
@@ -377,6 +381,7 @@ class EpistemicModel(BaseModel):
             A table with the columns of `relevance`, one row per pair of `counts`. `low` and `high`
             are quantiles of the exact posterior, a mixture of Betas averaged over the uncertainty
             of the parameters; `alpha` and `beta` are those of the Beta with its mean and variance.
+            Conversions are judged by those of `counts`, or without any from the features alone.
         """
         return pd.concat(list(self.posterior_chunks(counts, above=above)), ignore_index=True)
 

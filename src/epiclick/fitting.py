@@ -365,7 +365,8 @@ def _explained(clicks: ClickModel, counts: ClickCounts) -> ClickCounts:
         "knows no click below the first one of a page; they are left out of the fit. Compare it "
         "with other click models"
     )
-    return replace(counts, clicks=np.where(impossible, 0, counts.clicks))
+    # conversions have a model of their own, which has all clicks
+    return replace(counts, clicks=np.where(impossible, 0, counts.clicks), conversions=None)
 
 
 def _check_features(train: ClickCounts, valid: ClickCounts) -> None:

@@ -10,7 +10,14 @@ from scipy.stats import norm
 
 from epiclick.api import EpistemicPBM
 from epiclick.calibration.answers import LEVELS, QUANTITIES, VALUES
-from epiclick.calibration.families import Case, Family, display_probability, display_rows, make_case
+from epiclick.calibration.families import (
+    FAMILIES,
+    Case,
+    Family,
+    display_probability,
+    display_rows,
+    make_case,
+)
 from epiclick.calibration.methods import fit_padded
 from epiclick.calibration.quantities import Questions
 from epiclick.click_models.pbm import PositionBased
@@ -135,6 +142,8 @@ def test_a_model_sure_of_its_bias_is_not_asked_for_it(case: Case, model: Epistem
     sure.fitted_ = without_uncertainty(model.fitted_)
     # offsets are of models under which unattractive items are clicked
     unasked = {"position_bias", "click_offset"}
+    # and the log has no conversions
+    unasked |= {"conversion", "conversions_per_page", "value_per_page"}
     assert set(Questions(sure, case, "robust").answers()) == set(QUANTITIES) - unasked
 
 
@@ -158,3 +167,22 @@ def test_a_bias_at_its_bound_is_left_out(case: Case, model: EpistemicPBM) -> Non
         if found is not None:
             assert found.known
             assert found.truth.tolist() == stated.truth[1:].tolist()
+
+
+def test_conversions_are_asked_for_where_there_are_some() -> None:
+    for name in ("conversions", "conversions-without-features"):
+        family = replace(FAMILIES[name], queries=40, docs=6, pages=900)
+        case = make_case(family, 0, 0)
+        model = fit_padded(EpistemicPBM(epochs=2, hidden=(4,)), case)
+        asked = Questions(model, case, "robust")
+        found = asked.answers()
+        truth = case.world.purchases.conversion
+        assert set(found["conversion"].truth) <= set(truth)
+        for quantity in ("conversions_per_page", "value_per_page"):
+            assert found[quantity].truth.shape == found["ranker_value"].truth.shape
+        share = found["conversions_per_page"].truth / found["ranker_value"].truth
+        assert np.all((share > truth.min()) & (share < truth.max()))
+        inside = (found["conversion"].low[1] <= found["conversion"].truth) & (
+            found["conversion"].truth <= found["conversion"].high[1]
+        )
+        assert inside.mean() > 0.7

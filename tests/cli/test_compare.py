@@ -70,7 +70,7 @@ def test_json_has_the_documented_keys(compared: dict[str, object]) -> None:
     assert set(compared) == {
         *("schema_version", "rankers", "differences", "verdict", "queries", "pages", "level"),
         *("backtest", "backtest_grade", "checks_failed", "notes", "passed", "true_values"),
-        "warnings",
+        *("warnings", "measure", "differences_by"),
     }
     assert [row["name"] for row in compared["rankers"]] == ["new", "worst", "f0"]
     for row in compared["rankers"]:

@@ -293,7 +293,7 @@ def check_enumeration(model: ClickModel, name: str) -> None:
             own_value = (own.clicks * weight[own.page]).sum(axis=1)
             return np.bincount(own.page, of(relevance) * own_value)
 
-        value, slope, _ = value_and_slope(
+        value, slope, *_ = value_and_slope(
             own.states, one_draw(emission), own.slots, relevance[None], weight
         )
         np.testing.assert_allclose(value[0], values(relevance), **EXACT)

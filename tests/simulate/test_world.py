@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -5,7 +7,7 @@ import pytest
 from epiclick.data.features import FeatureTable
 from epiclick.simulate import policy
 from epiclick.simulate import world as module
-from epiclick.simulate.world import random_streams, simulate
+from epiclick.simulate.world import World, random_streams, simulate
 from epiclick.simulate.world_items import label_relevance, mean_over_users
 
 from ..raising import raises_code
@@ -101,8 +103,8 @@ def test_seed_and_pages_move_only_what_they_should(small_world, small_settings):
 
 def test_every_stage_has_its_own_randomness():
     draws = [rng.random() for seed in (0, 1) for rng in random_streams(seed).values()]
-    assert len(set(draws)) == len(draws) == 14
-    assert draws[:7] == [rng.random() for rng in random_streams(0).values()]
+    assert len(set(draws)) == len(draws) == 16
+    assert draws[:8] == [rng.random() for rng in random_streams(0).values()]
 
 
 def test_own_theta(small_settings):
@@ -273,3 +275,24 @@ def test_refuses_wrong_arguments_before_it_computes():
     with raises_code("not-whole-number") as caught:
         simulate(pages=0, users="robots")
     assert [problem.code for problem in caught.value.problems][1:] == ["unknown-choice"]
+
+
+def test_purchases_follow_clicks_with_the_probability_of_the_item(tmp_path: Path) -> None:
+    world = simulate(queries=40, docs=5, features=3, pages=4000, seed=2, conversions=True)
+    plain = simulate(queries=40, docs=5, features=3, pages=4000, seed=2)
+    assert world.log.select(plain.log.column_names).equals(plain.log)
+    assert plain.purchases is None
+    log = world.log.to_pandas()
+    row = world.features.locate(*(world.log[n].combine_chunks() for n in ("query_id", "doc_id")))
+    chance = world.purchases.conversion[row][log["click"] == 1]
+    bought = log.loc[log["click"] == 1, "purchase"]
+    assert abs((bought - chance).sum()) < 4 * np.sqrt((chance * (1 - chance)).sum())
+    assert log.loc[log["click"] == 0, "purchase"].sum() == 0
+    paid = (log["revenue"] / world.purchases.value[row])[log["purchase"] == 1]
+    assert abs(paid.mean() - 1) < 4 * 0.5 / np.sqrt(len(paid))  # a Gamma of shape 4
+    world.save(tmp_path / "world")
+    again = World.load(tmp_path / "world")
+    np.testing.assert_array_equal(again.purchases.conversion, world.purchases.conversion)
+    np.testing.assert_array_equal(again.purchases.value, world.purchases.value)
+    assert again.settings.conversions
+    assert again.conversions == world.conversions == log["purchase"].sum()

@@ -25,6 +25,9 @@ QUANTITIES = {
     "click_probability": "probability of a click on items of unseen queries",
     "ranker_value": "clicks per page of rankers that were never shown",
     "ranker_difference": "difference in clicks per page between two rankers",
+    "conversion": "probability of a conversion after a click on items, given their own",
+    "conversions_per_page": "conversions per page of rankers that were never shown",
+    "value_per_page": "value of conversions per page of rankers that were never shown",
     "click_offset": "clicks beyond those in proportion to relevance, where there are any",
 }
 

@@ -18,6 +18,7 @@ from epiclick.click_models.click_model import ClickModel, given_contexts
 from epiclick.click_models.recursion import contexts_of_clicks
 from epiclick.data.counts import ClickCounts
 from epiclick.errors import InputError, did_you_mean
+from epiclick.simulate.purchases import PURCHASE, REVENUE
 from epiclick.simulate.users import USERS
 from epiclick.simulate.world import World, simulate
 
@@ -64,6 +65,7 @@ class Family:
         click_model: name of the click model that is fitted.
         worlds: name of the family whose worlds these are, if not its own: two click models are
             then judged in the same worlds.
+        conversions: whether clicks may lead to a purchase, which models are given as well.
     """
 
     name: str
@@ -80,6 +82,7 @@ class Family:
     change: str | None = None
     click_model: str = "pbm"
     worlds: str = ""
+    conversions: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """All settings in JSON types."""
@@ -122,6 +125,14 @@ _ALL = (
                 click_model=name,
             ),
         )
+    ),
+    Family("conversions", MIDDLE, conversions=True),
+    Family(
+        "conversions-without-features",
+        MIDDLE,
+        with_features=False,
+        change="one beta",
+        conversions=True,
     ),
     Family("labels", MIDDLE, well_specified=False, relevance="label"),
     Family("impatient", MIDDLE, well_specified=False, users="impatient"),
@@ -201,10 +212,12 @@ def make_case(family: Family, seed: int, index: int) -> Case:
         users=family.users,
         policy_strength=family.policy_strength,
         seed=own,
+        conversions=family.conversions,
     )
     if family.change is not None:
         world = CHANGES[family.change](world, np.random.default_rng([own, 1]))
-    counts = world.counts(click_model=family.click_model)
+    columns = {"conversion": PURCHASE, "value": REVENUE} if family.conversions else {}
+    counts = world.counts(click_model=family.click_model, **columns)
     if not family.with_features:
         counts = replace(counts, features=None, feature_row=None)
     train, unseen = counts.split(1 - UNSEEN, UNSEEN, by="query", seed=own)
@@ -214,14 +227,20 @@ def make_case(family: Family, seed: int, index: int) -> Case:
 def one_beta(world: World, rng: np.random.Generator) -> World:
     """Relevance of all pairs from a single Beta, which a model without features can learn.
 
-    Pages stay as they were: rankings depend on features that are unrelated to relevance.
+    Conversions after clicks likewise. Pages stay as they were: rankings depend on features that
+    are unrelated to relevance.
     """
     prior = Beta(*(np.full(len(world.features), value) for value in ONE_BETA))
     relevance = rng.beta(prior.alpha, prior.beta)
     satisfaction = world.satisfaction
     if satisfaction is not None:
         satisfaction = rng.beta(prior.beta, prior.alpha)
-    changed = replace(world, relevance=relevance, prior=prior, satisfaction=satisfaction)
+    purchases = world.purchases
+    if purchases is not None:
+        purchases = replace(purchases, conversion=rng.beta(prior.alpha, prior.beta))
+    changed = replace(
+        world, relevance=relevance, prior=prior, satisfaction=satisfaction, purchases=purchases
+    )
     return _clicked_again(changed, relevance[display_rows(world)], rng)
 
 
@@ -273,7 +292,7 @@ def display_contexts(world: World, model: ClickModel, contexts: pa.Table) -> np.
 
 
 def _clicked_again(world: World, relevance: np.ndarray, rng: np.random.Generator) -> World:
-    """The same pages with new clicks, given the relevance of each display (displays,)."""
+    """The same pages with new clicks and purchases, given each display's relevance (displays,)."""
     users = USERS[world.settings.users]
     assert not users.has_taste
     more = [] if world.satisfaction is None else [world.satisfaction[display_rows(world)]]
@@ -282,7 +301,11 @@ def _clicked_again(world: World, relevance: np.ndarray, rng: np.random.Generator
     )
     place = world.log.column_names.index("click")
     column = pa.array(clicks.ravel().astype(np.int8))
-    return replace(world, log=world.log.set_column(place, "click", column))
+    log = world.log.set_column(place, "click", column)
+    if world.purchases is not None:
+        log = log.drop_columns([PURCHASE, REVENUE])
+        log = world.purchases.logged(log, display_rows(world), rng)
+    return replace(world, log=log)
 
 
 def _pages(world: World, values: np.ndarray) -> np.ndarray:

@@ -49,12 +49,12 @@ PILOT_SEED = 2**40
 
 def fit_padded(model: "BaseModel", case: Case) -> "BaseModel":
     """Fit the model to a case's counts, padded to the shapes of its family."""
-    from epiclick.fitting import fit_model
+    from epiclick.conversion_fit import fit_outcomes
 
     counts = model._to_counts(case.train)
     plan = model._plan(counts)
     plan = replace(plan, shapes=_shapes(plan, case.family, counts))
-    model.fitted_ = fit_model(plan, counts, progress=False)
+    model.fitted_ = fit_outcomes(plan, counts, progress=False)
     return model
 
 

@@ -30,6 +30,7 @@ from epiclick.fitted.prediction import (
     lists_of,
     relevance_of_pairs,
 )
+from epiclick.posterior.conversion_items import conversion_betas, conversion_posterior
 from epiclick.reading.pages import still_reading
 from epiclick.relevance.reported import reported
 from epiclick.simulate.users import examination_at, unattractive_at
@@ -73,38 +74,48 @@ def _ranking(case: Case, score: np.ndarray) -> pa.Table:
     )
 
 
-def true_value(case: Case, ranking: pa.Table) -> float:
-    """Expected clicks per page of the world's users."""
+def true_value(case: Case, ranking: pa.Table, measure: str = "clicks") -> float:
+    """Expected clicks per page of the world's users, or conversions, or their value."""
     world = case.world
     row = ranking["query_id"].to_numpy() * case.family.docs + ranking["doc_id"].to_numpy()
-    chance = world.chances(row.reshape(-1, len(world.position_bias)))
-    return float(chance.sum(axis=1).mean())
+    row = row.reshape(-1, len(world.position_bias))
+    worth = np.ones(len(world.relevance))
+    if world.purchases is not None:
+        own = {"conversions": np.ones_like(worth), "value": world.purchases.value}
+        worth = world.purchases.conversion * own[measure] if measure in own else worth
+    return float((world.chances(row) * worth[row]).sum(axis=1).mean())
 
 
 def compare_rankers(
     model: "BaseModel", case: Case, *, by_clicks: bool
 ) -> tuple["Comparison", np.ndarray]:
-    """A model's comparison of the rankers, and (rankers,) their true values.
+    """A model's comparison of the rankers, and (measures, rankers) their true values.
+
+    Measures are clicks per page and, if the model knows them, conversions and their value.
 
     Args:
         model: fitted in the world.
         case: the world.
         by_clicks: whether the items' own clicks are used, too.
     """
-    from epiclick.comparison.compare_rankers import compare
+    from epiclick.comparison.compare_rankers import compare, known_measures
+    from epiclick.comparison.slots import OUTCOME_MEASURES
 
     rankings = rankings_of(case)
     features = case.world.features if case.family.with_features else None
+    outcomes = tuple(name for name in known_measures(model.fitted_) if name in OUTCOME_MEASURES)
+    measures = ("clicks", *outcomes)
     found = compare(
         model,
         rankings,
         features,
         clicks=case.train if by_clicks else None,
         weights="uniform",
-        measures=("clicks",),
+        measures=measures,
         seed=case.seed % 2**31,
     )
-    return found, np.array([true_value(case, ranking) for ranking in rankings.values()])
+    true = [[true_value(case, each, name) for each in rankings.values()] for name in measures]
+    return found, np.array(true)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +142,9 @@ class Questions:
             "click_probability": self.click_probability,
             "ranker_value": self.ranker_value,
             "ranker_difference": self.ranker_difference,
+            "conversion": self.conversion,
+            "conversions_per_page": lambda: self._per_page("conversions"),
+            "value_per_page": lambda: self._per_page("value"),
         }
         found = {name: ask() for name, ask in asked.items()}
         return {name: given for name, given in found.items() if given is not None and given.known}
@@ -290,16 +304,43 @@ class Questions:
         if self.intervals == "bayes":
             return None
         found, truth = self._compared
-        return _of_samples(truth, found.values.samples[0])
+        return _of_samples(truth[0], found.values.samples[0])
+
+    def _per_page(self, measure: str) -> Answers | None:
+        """What follows from the clicks on rankers' pages; None if the model does not know it."""
+        if self.intervals == "bayes" or measure not in self._compared[0].measures:
+            return None
+        found, truth = self._compared
+        number = found.measures.index(measure)
+        return _of_samples(truth[number], found.values.samples[number])
+
+    def conversion(self) -> Answers | None:
+        """Probability of a conversion after a click on some training items, given their own."""
+        model, purchases = self.model.fitted_.conversion, self.case.world.purchases
+        if model is None or purchases is None:
+            return None
+        pairs = np.sort(self._some(len(self.case.train), 10))
+        counts = self.case.train.subset(pairs)
+        order = np.random.default_rng([self.case.seed, 11]).permutation(len(counts))
+        found = [conversion_posterior(model, counts, level) for level in LEVELS]
+        low, high = (
+            np.stack([getattr(each, end)[order] for each in found]) for end in ("low", "high")
+        )
+        kind = "bayes" if self.intervals == "bayes" else "robust"
+        drawn = parameter_draws(model, DRAWS, kind=kind, seed=self.case.seed)
+        betas = conversion_betas(model, counts, [drawn[i % len(drawn)] for i in range(DRAWS)])
+        draws = betas.sample(np.random.default_rng([self.case.seed, 12])).T[order]
+        truth = purchases.conversion[self.case.rows(counts)[order]]
+        return Answers(truth, np.median(draws, axis=1), low, high, draws)
 
     def ranker_difference(self) -> Answers | None:
         """Differences in clicks per page of all pairs of rankers."""
         if self.intervals == "bayes":
             return None
         found, truth = self._compared
-        one, other = np.triu_indices(len(truth), 1)
+        one, other = np.triu_indices(truth.shape[1], 1)
         values = found.values.samples[0]
-        return _of_samples(truth[one] - truth[other], values[one] - values[other])
+        return _of_samples(truth[0, one] - truth[0, other], values[one] - values[other])
 
     @cached_property
     def _compared(self) -> tuple["Comparison", np.ndarray]:

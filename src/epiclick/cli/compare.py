@@ -49,9 +49,11 @@ def print_comparison(
     rankers = found.rankers.to_dict("records")
     digits = digits_for(row["high"] - row["low"] for row in rankers)
     pages = "" if found.pages is None else f", a log of {found.pages:,.0f} pages"
+    unit = f"{found.unit} per page"
     console.print_table(
-        f"Clicks per page, {found.level:.0%} intervals; {found.queries:,} queries{pages}",
-        ["ranker", "clicks per page", "P(best)", "expected loss", "slots seen"],
+        f"{unit[:1].upper()}{unit[1:]}, {found.level:.0%} intervals; {found.queries:,} queries"
+        f"{pages}",
+        ["ranker", unit, "P(best)", "expected loss", "slots seen"],
         (
             [
                 row["name"],
@@ -65,6 +67,8 @@ def print_comparison(
     )
     if differences:
         _print_differences(found, differences, digits)
+    for measure in found.further:
+        _print_further(found, measure, differences)
     spreads = {name: found.spread(name) for name in found.names}
     spreads |= {f"{each.name} - {each.against}": each.spread for each in differences}
     if found.is_uncertain:
@@ -76,13 +80,39 @@ def print_comparison(
     console.print_text(f"Verdict: {verdict}")
 
 
+def _print_further(found: "Comparison", measure: str, differences: Sequence["Difference"]) -> None:
+    """Print values and differences by another measure than the one that decides."""
+    from epiclick.comparison.slots import ALL_MEASURES
+
+    column, unit = ALL_MEASURES[measure].column, f"{ALL_MEASURES[measure].unit} per page"
+    rankers = found.rankers.to_dict("records")
+    digits = digits_for(row[f"{column}_high"] - row[f"{column}_low"] for row in rankers)
+    console.print_table(
+        f"{unit[:1].upper()}{unit[1:]}, {found.level:.0%} intervals",
+        ["ranker", unit, "P(best)"],
+        (
+            [
+                row["name"],
+                f"{row[column]:.{digits}f} ({row[f'{column}_low']:.{digits}f} to "
+                f"{row[f'{column}_high']:.{digits}f})",
+                _chance(found, row[f"{column}_prob_best"]),
+            ]
+            for row in rankers
+        ),
+    )
+    if differences:
+        own = [found.difference(each.name, each.against, measure) for each in differences]
+        _print_differences(found, own, digits)
+
+
 def _print_differences(
     found: "Comparison", differences: Sequence["Difference"], digits: int
 ) -> None:
-    """Print differences in clicks per page: absolute, relative with intervals, P(better)."""
+    """Print differences per page: absolute, relative with intervals, P(better)."""
+    unit = f"{differences[0].unit} per page"
     console.print_table(
         f"Differences, {found.level:.0%} intervals",
-        ["ranker", "against", "clicks per page", "relative", "P(better)"],
+        ["ranker", "against", unit, "relative", "P(better)"],
         (
             [
                 each.name,
@@ -155,6 +185,10 @@ def compare(
     against: Annotated[
         str | None, Option(metavar="NAME", help="Ranker to compare the others with.")
     ] = None,
+    measure: Annotated[
+        Literal["clicks", "conversions", "value"],
+        Option(help="What decides the verdict, per page; the others are printed as well."),
+    ] = "clicks",
     fail_unless_better: Annotated[
         float | None,
         Option(
@@ -181,6 +215,8 @@ def compare(
 ) -> None:
     """Predict the clicks per page of rankers, shown or not, and compare them.
 
+    A model that was fitted with --conversion also predicts conversions per page, and their value.
+
     With --clicks, items are also judged by their own clicks, and queries are weighted by traffic.
     Logs are read with the options saved in the model by default, but all their rows are used.
 
@@ -189,6 +225,7 @@ def compare(
     from epiclick.api import load
     from epiclick.comparison.compare_rankers import compare as compare_rankings
     from epiclick.comparison.compare_rankers import (
+        decided_by,
         read_rankings,
         true_values,
         true_values_sentence,
@@ -231,13 +268,14 @@ def compare(
                 depth=depth,
                 extrapolate=extrapolate,
                 backtest=tested,
+                measures=decided_by(fitted.fitted_, measure),
                 level=level,
                 seed=seed,
             )
             how = {"depth": depth, "extrapolate": extrapolate, "uniform": weights == "uniform"}
             true = None
             if world is not None:
-                true = true_values(fitted, rankings, table, counts, world, **how)
+                true = true_values(fitted, rankings, table, counts, world, measure, **how)
     if fail_unless_better is not None and not found.is_uncertain:
         raise InputError(
             "--fail-unless-better needs probabilities, and this model has no uncertainty; fit an "
@@ -251,7 +289,12 @@ def compare(
     if as_json:
         record: dict[str, Any] = {**found.to_dict(), "verdict": verdict}
         if against is not None:
-            record["differences"] = [each.to_dict() for each in differences(found, against)]
+            chosen = differences(found, against)
+            record["differences"] = [each.to_dict() for each in chosen]
+            record["differences_by"] = {
+                name: [found.difference(each.name, each.against, name).to_dict() for each in chosen]
+                for name in found.further
+            }
         record |= {"passed": None if reasons is None else not reasons, "warnings": warnings}
         record["true_values"] = true
         console.print_json(console.json_safe(record))

@@ -49,19 +49,22 @@ def count(
     if as_json:
         rows = by_context.drop(columns="click_rate").to_dict("records")
         sizes = {"pages": counts.pages, "pairs": len(counts), "displays": counts.total_displays}
-        record: dict[str, Any] = {**sizes, "clicks": counts.total_clicks, "by_position": rows}
+        record: dict[str, Any] = {**sizes, "clicks": counts.total_clicks}
+        if counts.conversions is not None:
+            record["conversions"] = counts.conversions.total
+        record["by_position"] = rows
         console.print_json({**record, "warnings": warnings})
         return
     console.print_sizes(counts)
     names = counts.given[0].column_names
+    sums = [name for name in ("displays", "clicks", "conversions") if name in by_context]
     console.print_table(
         f"Click rate by {', '.join(names)}",
-        [*names, "displays", "clicks", "click rate"],
+        [*names, *sums, "click rate"],
         (
             [
                 *(str(row[name]) for name in names),
-                f"{row['displays']:,}",
-                f"{row['clicks']:,}",
+                *(f"{row[name]:,}" for name in sums),
                 f"{row['click_rate']:.4f}",
             ]
             for row in by_context.to_dict("records")

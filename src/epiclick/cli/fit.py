@@ -129,6 +129,7 @@ def fit_record(
         "identifiability": training.checks["identifiability"],
         "posterior": training.checks.get("posterior"),
         "given_bias": training.checks.get("given_bias"),
+        "conversion": training.checks.get("conversion"),
         "words": training.checks["words"],
         "warnings": list(warnings),
     }
@@ -371,7 +372,13 @@ def fit(
             # a model stores how to read later logs and which rows it was fitted to: a counts file
             # has its own condition, and the one on randomised pages is not part of it
             rows = counts.options.where if where == log_options.where else log_options.where
-            return replace(counts, options=replace(log_options, where=rows))
+            own = counts.options
+            return replace(
+                counts,
+                options=replace(
+                    log_options, where=rows, conversion=own.conversion, value=own.value
+                ),
+            )
 
         slices: dict[str, ClickCounts] = {}
         if randomised is None:

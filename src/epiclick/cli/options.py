@@ -157,6 +157,23 @@ class GivenOptions:
             show_default=f"{DEFAULTS.drop_busiest:.0%}",
         ),
     ] = None
+    conversion: Annotated[
+        str | None,
+        _log_option(
+            metavar="COLUMN",
+            help="Column that is 1 where a click led to a conversion, such as a purchase; none: "
+            "read the log without.",
+            show_default="none",
+        ),
+    ] = None
+    value: Annotated[
+        str | None,
+        _log_option(
+            metavar="COLUMN",
+            help="Column with the value of each conversion, such as its revenue.",
+            show_default="none",
+        ),
+    ] = None
 
     def over(self, base: LogOptions) -> LogOptions:
         """The base with the given options in place of its own."""
@@ -181,6 +198,12 @@ class GivenOptions:
             )  # 0 removes a saved limit
         if self.drop_busiest is not None:
             given["drop_busiest"] = parse_share(self.drop_busiest, "--drop-busiest")
+        if self.conversion is not None:
+            given["conversion"] = _unless_none(self.conversion)
+            if given["conversion"] is None:
+                given["value"] = None
+        if self.value is not None:
+            given["value"] = _unless_none(self.value)
         return replace(base, **given)
 
     def over_saved(self, saved: LogOptions, logs: Sequence[str], *, quiet: bool) -> LogOptions:
@@ -223,6 +246,11 @@ class GivenOptions:
 NOTHING_GIVEN = GivenOptions()
 
 
+def _unless_none(column: str) -> str | None:
+    """A column, or None for "none", which reads a log without what the model was fitted with."""
+    return None if column.strip().lower() == "none" else column
+
+
 def reads_log(verb: Callable[..., None]) -> Callable[..., None]:
     """Expand a verb's parameter `given` into one option per field of `GivenOptions`."""
     signature = inspect.signature(verb)
@@ -254,6 +282,8 @@ class ModelVerb(Verb):
             "max_bad",
             "max_clicks_per_page",
             "drop_busiest",
+            "conversion",
+            "value",
         )
         return dict.fromkeys(reused, "the model's")
 

@@ -40,6 +40,9 @@ def simulate(
     policy_strength: Annotated[
         float, Option(help="Sharpness of the logging policy; 0 ranks at random.")
     ] = 1.0,
+    conversions: Annotated[
+        bool, Option("--conversions", help="Some clicks lead to a purchase, with a revenue.")
+    ] = False,
     seed: Annotated[int, Option(help="Random seed.")] = 0,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -72,11 +75,14 @@ def simulate(
             users=users,
             policy_strength=policy_strength,
             seed=seed,
+            conversions=conversions,
         )
         with console.written_to(out):
             world.save(out)
     sizes = {"pages": world.pages, "pairs": len(world.features), "displays": world.log.num_rows}
     sizes["clicks"] = world.clicks
+    if world.purchases is not None:
+        sizes["purchases"] = world.conversions
     if as_json:
         bias = world.position_bias.tolist()
         console.print_json({**sizes, "position_bias": bias, "warnings": warnings})

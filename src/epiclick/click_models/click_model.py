@@ -96,6 +96,8 @@ class Channel:
 
 CLICK = Channel("click")
 SATISFACTION = Channel("satisfaction", given="click")
+CONVERSION = Channel("conversion", given="click")
+"""Of any click model, if the log shows conversions; not among its own channels."""
 
 
 class ClickModel(Protocol):

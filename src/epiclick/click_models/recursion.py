@@ -58,11 +58,13 @@ class PageValues(NamedTuple):
     Attributes:
         value: (draws, pages).
         slope: (draws, pages, depth) in each relevance.
+        chances: (draws, pages, depth) probability of a click at each slot.
         by_going_on: (draws, pages, depth) in each probability of going on; None where it is 1.
     """
 
     value: np.ndarray
     slope: np.ndarray
+    chances: np.ndarray
     by_going_on: np.ndarray | None = None
 
 
@@ -81,20 +83,22 @@ def value_and_slope(
         emission: (draws, contexts) each.
         slots: (pages, depth) given context of each slot; -1 for slots that a page lacks.
         relevance: (draws, pages, depth) of the item in each slot.
-        weight: (pages, depth) of a click in each slot.
+        weight: (pages, depth) of a click in each slot, or (draws, pages, depth).
         going_on: (draws, pages, depth) probability of reading on after a click there; None for 1.
     """
     value, slope = np.zeros(relevance.shape[:2]), np.zeros(relevance.shape)
+    weight, every = np.broadcast_to(weight, relevance.shape), np.zeros(relevance.shape)
     by_stay = None if going_on is None else np.zeros(relevance.shape)
     for rows, own in _by_layout(slots):
         stay = None if going_on is None else going_on[:, rows]
         pages = _Pages(states, emission, own, relevance[:, rows], stay)
         before, chances = pages.forward()
-        value[:, rows] = (chances * weight[rows]).sum(axis=2)
-        slope[:, rows], found = pages.backward(before, weight[rows])
+        value[:, rows] = (chances * weight[:, rows]).sum(axis=2)
+        every[:, rows] = chances
+        slope[:, rows], found = pages.backward(before, weight[:, rows])
         if by_stay is not None:
             by_stay[:, rows] = found
-    return PageValues(value, slope, by_stay)
+    return PageValues(value, slope, every, by_stay)
 
 
 def draw_clicks(
@@ -194,7 +198,7 @@ class _Pages:
             if self.slots[k] < 0:
                 continue
             after_click, after_skip = self._moves(k)
-            own = weight[None, :, k, None]
+            own = weight[:, :, k, None]
             after, by_skip = following @ after_click.T, following @ after_skip.T
             chance = self._chance(k)
             by_stay[..., k] = (before[k] * chance * after).sum(axis=2)

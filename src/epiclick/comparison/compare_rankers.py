@@ -18,10 +18,19 @@ from epiclick.comparison.shown_items import (
     items_given_clicks,
     items_of,
     moments_of,
+    of_betas,
 )
-from epiclick.comparison.slots import MEASURES, Slots, Traffic, slots_of, traffic_of
+from epiclick.comparison.slots import (
+    ALL_MEASURES,
+    OUTCOME_MEASURES,
+    Slots,
+    Traffic,
+    slots_of,
+    traffic_of,
+)
 from epiclick.comparison.value_samples import sample_values
 from epiclick.comparison.verdict import model_checks
+from epiclick.comparison.worth import WORTH, known_worth
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import FeatureTable, read_features
 from epiclick.errors import InputError
@@ -37,6 +46,9 @@ from epiclick.processes import one_blas_thread
 from epiclick.simulate.users import has_positions_alone
 
 Weights = Literal["traffic", "uniform"]
+
+DECIDING = ("clicks", *OUTCOME_MEASURES)
+"""Measures that a verdict may rest on."""
 
 PARAMETERS = 250
 """Draws of the parameters, mirrored about their mode; each has several draws of relevance."""
@@ -60,7 +72,7 @@ def compare(
     depth: int | None = None,
     extrapolate: bool = False,
     backtest: ClickCounts | None = None,
-    measures: Sequence[str] = tuple(MEASURES),
+    measures: Sequence[str] | None = None,
     level: float | None = None,
     seed: int = 0,
 ) -> Comparison:
@@ -79,8 +91,10 @@ def compare(
         depth: last position that counts.
         extrapolate: give positions deeper than the model's the bias of its deepest one.
         backtest: a held-out log, on whose pages predicted clicks are compared with observed ones.
-        measures: how rankers are valued, `clicks` first, which decides the verdict; also `first`,
-            the click rate of the first result, and `gain`, relevance discounted by position.
+        measures: how rankers are valued; the first of them, by default `clicks`, decides the
+            verdict, and may also be `conversions` or `value`, both per page, if the model knows
+            them. Others are `first`, the click rate of the first result, and `gain`, relevance
+            discounted by position. Default: all that the model knows.
         level: probability of the intervals; default that of the model.
         seed: of the random numbers.
     """
@@ -95,7 +109,7 @@ def compare(
     _check(weights, samples, level, seed)
     if not (depth is None or is_whole(depth)):
         raise InputError(f"depth must be 1 or more, not {shown(depth)}", code="depth-out-of-range")
-    _check_measures(measures)
+    measures = _checked_measures(fitted, measures)
     table = _features(features, clicks)
     names = tuple(rankings)
     if backtest is not None and backtest.features is None and table is not None:
@@ -117,28 +131,35 @@ def compare(
     draws = parameter_draws(fitted, min(most, samples), seed=seed)
     known = items_given_clicks(fitted, items, clicks, draws, seed)
     going_on = _going_on(fitted, items, draws, rng, known)
-    has_satisfaction = going_on is not None and going_on.satisfaction is not None
-    values = sample_values(
-        factors_of(
-            slots,
-            items.index,
-            [MEASURES[name] for name in measures],
-            len(items),
-            fitted.clicks.states(fitted.contexts),
-            # relevance is the reported one, of items that a model keeps as of all others
-            reported_emission(
-                emission_by(fitted, draws, np.arange(len(fitted.contexts))),
-                floor_by(fitted, draws),
-            ),
-            going_on,
+    valued = [ALL_MEASURES[name] for name in measures]
+    worth = {
+        name: WORTH[name](fitted, items, len(draws), seed)
+        for name in dict.fromkeys(each.worth for each in valued if each.worth)
+    }
+    factors = factors_of(
+        slots,
+        items.index,
+        valued,
+        len(items),
+        fitted.clicks.states(fitted.contexts),
+        # relevance is the reported one, of items that a model keeps as of all others
+        reported_emission(
+            emission_by(fitted, draws, np.arange(len(fitted.contexts))), floor_by(fitted, draws)
         ),
-        np.tile(items.was_seen, 2 if has_satisfaction else 1),
-        moments_of(fitted, items, draws, rng, None if known is None else known.attraction),
+        going_on,
+        {name: each.moments for name, each in worth.items()},
+    )
+    values = sample_values(
+        factors,
+        np.tile(items.was_seen, factors.kinds),
+        moments_of(
+            fitted, items, draws, rng, of_betas(None if known is None else known.attraction)
+        ),
         (len(measures), len(names)),
         samples,
         rng,
         members=bool(fitted.members),
-    )
+    ).in_units([worth[each.worth].unit if each.worth else 1.0 for each in valued])
     seen, unknown = (
         _share(slots, mask[items.index]) for mask in (items.was_seen, items.is_unknown)
     )
@@ -155,7 +176,7 @@ def compare(
         backtest=None if tested is None else tested.summary,
         notes=_notes(fitted, read, slots, items, clicks),
         backtest_grade=None if tested is None else tested.grade,
-        model_checks=model_checks(fitted),
+        model_checks=model_checks(fitted, by_worth=bool(valued[0].worth)),
     )
 
 
@@ -171,7 +192,7 @@ def _going_on(
         return None
     if SATISFACTION in fitted.clicks.channels:
         own = Satisfaction.of(fitted, draws)
-        clicked = None if known is None else known.satisfaction
+        clicked = of_betas(None if known is None else known.satisfaction)
         return GoingOn(satisfaction=moments_of(own.fitted, items, own.draws, rng, clicked))
     by_context = [fitted.clicks.going_on(np.asarray(draw.position.points.logit)) for draw in draws]
     return GoingOn(np.stack([each for each in by_context if each is not None]))
@@ -329,18 +350,42 @@ def _check(weights: str, samples: int, level: float, seed: int) -> None:
         raise InputError(f"seed must be 0 or more, not {shown(seed)}", code="seed-out-of-range")
 
 
-def _check_measures(measures: Sequence[str]) -> None:
+def _checked_measures(fitted: FittedModel, measures: Sequence[str] | None) -> tuple[str, ...]:
+    """The measures, by default all that the model knows; refuses others."""
+    known = known_measures(fitted)
+    if measures is None:
+        return known
     if isinstance(measures, str) or not isinstance(measures, Sequence):
         raise InputError(
             f"measures must be names, as in ('clicks', 'first'), not {shown(measures)}",
             code="invalid-measures",
         )
-    if tuple(measures[:1]) != ("clicks",) or set(measures) - set(MEASURES):
+    if missing := [name for name in measures if name in OUTCOME_MEASURES and name not in known]:
+        lacks = "value of conversions" if "conversions" in known else "conversions"
         raise InputError(
-            f"measures must be clicks, then any of {', '.join(list(MEASURES)[1:])}, "
-            f"not {', '.join(measures) or 'none'}",
+            f"the model knows no {lacks}, so rankers cannot be valued by {missing[0]}; fit it to a "
+            "log with --conversion COLUMN, and --value COLUMN for their value (in Python: "
+            "read_log(..., conversion=..., value=...))",
+            code="conversions-unknown",
+        )
+    if tuple(measures[:1]) not in [(name,) for name in DECIDING] or set(measures) - set(known):
+        raise InputError(
+            f"measures must be clicks, then any of {', '.join(known[1:])}, "
+            f"not {', '.join(map(str, measures)) or 'none'}; conversions or value may be the first",
             code="invalid-measures",
         )
+    return tuple(dict.fromkeys(measures))
+
+
+def known_measures(fitted: FittedModel) -> tuple[str, ...]:
+    """The measures by which a model can value rankers."""
+    worth = known_worth(fitted)
+    return tuple(name for name, each in ALL_MEASURES.items() if each.worth in ("", *worth))
+
+
+def decided_by(fitted: FittedModel, measure: str) -> tuple[str, ...]:
+    """All measures that a model knows, this one first; it need not be known."""
+    return tuple(dict.fromkeys((measure, *known_measures(fitted))))
 
 
 def true_values(
@@ -349,11 +394,13 @@ def true_values(
     features: FeatureTable | None,
     clicks: ClickCounts | None,
     truth: Truth,
+    measure: str = "clicks",
     **how: Any,
 ) -> dict[str, float]:
     """True expected clicks per page of each ranker; NaN if it shows items outside the world.
 
-    Arguments are those of `compare`; `how` may have `depth`, `extrapolate` and `uniform`.
+    Arguments are those of `compare`; `how` may have `depth`, `extrapolate` and `uniform`. The
+    measure may also be conversions or their value.
     """
     fitted = model.fitted_
     traffic = None if clicks is None else traffic_of(fitted, clicks)
@@ -363,6 +410,8 @@ def true_values(
     relevance = truth.relevance_of(slots.query_id, slots.doc_id)
     chance = truth.click_chances(slots.page, slots.position, relevance)
     value = slots.weight * slots.reach * chance  # (slots,)
+    if worth := ALL_MEASURES[measure].worth:
+        value = value * truth.worth_of(worth, slots.query_id, slots.doc_id)
     sums = np.bincount(slots.ranker, value, len(rankings))
     return dict(zip(rankings, sums.tolist(), strict=True))
 
@@ -371,11 +420,14 @@ def true_values_sentence(found: Comparison, true: Mapping[str, float]) -> str:
     """The true values in one sentence, and how many of them the intervals contain."""
     rows = [row for row in found.rankers.to_dict("records") if not np.isnan(true[row["name"]])]
     if not rows:
-        return "True clicks per page: unknown, as the rankings show items outside that world."
+        return (
+            f"True {found.unit} per page: unknown, as the rankings show items outside that world, "
+            "or it has no such truth."
+        )
     values = _joined([f"{true[row['name']]:.3f} for {row['name']}" for row in rows])
     inside = sum(row["low"] <= true[row["name"]] <= row["high"] for row in rows)
     covered = f"; {found.level:.0%} intervals contain {inside} of {len(rows)}" * found.is_uncertain
-    return f"True clicks per page: {values}{covered}."
+    return f"True {found.unit} per page: {values}{covered}."
 
 
 def _joined(parts: Sequence[str]) -> str:

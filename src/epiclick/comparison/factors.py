@@ -5,9 +5,18 @@ V = sum_i c_i zeta_i + const. Where they do, a page's clicks follow from a recur
 history. They are multilinear in the relevances of its items: given the parameters, the mean of a
 value is the recursion at the items' means, and its derivative there takes the place of c_i. This is
 exact for means, and correct to first order for variances.
+
+Some measures count a click by what it is worth, h_i of its item: the probability of a conversion,
+or its expected value. Values are then sums of c_i zeta_i h_i, and the h_i are a further kind of
+item with factors of their own. The variance of a product of independent factors,
+
+.. math:: \operatorname{Var}(\zeta h) = \bar h^2 \operatorname{Var} \zeta
+          + \bar\zeta^2 \operatorname{Var} h + \operatorname{Var} \zeta \operatorname{Var} h,
+
+has a third part, which is a kind of its own, too.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Protocol
@@ -54,6 +63,11 @@ class Factors(Protocol):
         """Measures x rankers."""
         ...
 
+    @property
+    def kinds(self) -> int:
+        """Kinds of items, each as many as there are items, numbered one after the other."""
+        ...
+
     def typical(self) -> np.ndarray:
         """(items, outputs) factors at the mean of the parameters, to find the largest."""
         ...
@@ -88,12 +102,19 @@ def factors_of(
     states: PageStates,
     emission: Emission,
     going_on: GoingOn | None = None,
+    worth: Mapping[str, Moments] | None = None,
 ) -> Factors:
-    """Factors of slots with item numbers (slots,); emission is (draws, contexts)."""
+    """Factors of slots with item numbers (slots,); emission is (draws, contexts).
+
+    `worth` has mean and variance of what a click on each item counts, for measures that need it.
+    """
     matrix = _weights(slots, item, measures, items, len(states.context))
+    worth = {} if worth is None else worth
+    own = tuple(measures)
     if states.context.shape[1] == 1 and going_on is None:
-        return Linear(matrix, emission.at(states.context[:, 0]), len(measures) * _rankers(slots))
-    return Chained(matrix, slots, item, tuple(measures), items, states, emission, going_on)
+        at_given = emission.at(states.context[:, 0])
+        return Linear(matrix, at_given, len(measures) * _rankers(slots), items, own, worth)
+    return Chained(matrix, slots, item, own, items, states, emission, going_on, worth)
 
 
 def _rankers(slots: Slots) -> int:
@@ -115,14 +136,36 @@ def _weights(
     return sparse.csr_array((np.concatenate(weights), where), shape=(items * outputs, given + 1))
 
 
-def _same(matrix: sparse.csr_array, outputs: int) -> np.ndarray:
-    first: dict[tuple[bytes, ...], int] = {}
+def _same(matrix: sparse.csr_array, outputs: int, measures: Sequence[Measure]) -> np.ndarray:
+    first: dict[tuple[str | bytes, ...], int] = {}
     found = []
     for output in range(outputs):
-        own = matrix[output::outputs]
-        key = tuple(part.tobytes() for part in (own.indptr, own.indices, own.data))
+        own, worth = matrix[output::outputs], _by_output(measures, outputs)[output]
+        key = (worth, *(part.tobytes() for part in (own.indptr, own.indices, own.data)))
         found.append(first.setdefault(key, output))
     return np.array(found)
+
+
+def _by_output(measures: Sequence[Measure], outputs: int) -> list[str]:
+    """What a click counts under each output; "" for 1."""
+    return [measure.worth for measure in measures for _ in range(outputs // len(measures))]
+
+
+class _Chunks:
+    """Moments taken in chunks of other sizes than they come in."""
+
+    def __init__(self, moments: Moments) -> None:
+        self._more = iter(moments)
+        self._left: tuple[np.ndarray, np.ndarray] | None = None
+
+    def take(self, size: int) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of the next items, (draws, size) each."""
+        parts = [] if self._left is None else [self._left]
+        while sum(mean.shape[1] for mean, _ in parts) < size:
+            parts.append(next(self._more))
+        mean, variance = (np.concatenate([part[i] for part in parts], axis=1) for i in (0, 1))
+        self._left = (mean[:, size:], variance[:, size:])
+        return mean[:, :size], variance[:, :size]
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,36 +176,74 @@ class Linear:
         matrix: weights of slots; see `_weights`.
         emission: (draws, given contexts) each.
         outputs: measures x rankers.
+        items: number of items.
+        measures: how rankers are valued.
+        worth: what clicks on items count, by name.
     """
 
     matrix: sparse.csr_array
     emission: Emission
     outputs: int
+    items: int
+    measures: tuple[Measure, ...]
+    worth: Mapping[str, Moments]
+
+    @property
+    def kinds(self) -> int:
+        """Relevance, and for every worth itself and its product with relevance."""
+        return 1 + 2 * len(self.worth)
 
     def typical(self) -> np.ndarray:
-        """(items, outputs) factors at the mean of the parameters."""
-        return (self.matrix @ self._slope.mean(axis=0)).reshape(-1, self.outputs)
+        """(items, outputs) factors at the mean of the parameters, and one half of a worth."""
+        own = (self.matrix @ self._slope.mean(axis=0)).reshape(-1, self.outputs)
+        found = [own]
+        for name in self.worth:
+            found += [np.where(self._counts(name), 0.5 * own, 0.0), np.zeros_like(own)]
+        return np.concatenate(found)
 
     def same(self) -> np.ndarray:
         """(outputs,) the first output with identical slots."""
-        return _same(self.matrix, self.outputs)
+        return _same(self.matrix, self.outputs, self.measures)
 
     def parts(self, moments: Moments) -> Iterator[Part]:
         """All items, chunk by chunk."""
-        start = 0
+        start, worth = 0, {name: _Chunks(each) for name, each in self.worth.items()}
         for mean, variance in moments:
             stop = start + mean.shape[1]
             rows = self.matrix[start * self.outputs : stop * self.outputs]
-            factors = self._by_draw(rows @ self._slope.T)
+            slope = self._by_draw(rows @ self._slope.T)  # (draws, outputs, items)
+            floor: np.ndarray | None = None  # clicks on items that do not attract
+            if self.emission.unattractive is not None:
+                always = np.column_stack([self.emission.unattractive, np.zeros(len(slope))])
+                floor = self._by_draw(rows @ always.T)
+            known = {name: each.take(stop - start) for name, each in worth.items()}
+            counts = {name: each for name, (each, _) in known.items()}
+            usual = {name: each.mean(axis=0, keepdims=True) for name, each in counts.items()}
+            factors = self._counted(slope, counts)
             expected = (factors @ mean[:, :, None])[:, :, 0]
-            by_clicks = factors @ mean.mean(axis=0)
-            if self.emission.unattractive is not None:  # clicks on items that do not attract
-                always = np.column_stack([self.emission.unattractive, np.zeros(len(expected))])
-                more = self._by_draw(rows @ always.T).sum(axis=2)
-                expected, by_clicks = expected + more, by_clicks + more
+            by_clicks = self._counted(slope, usual) @ mean.mean(axis=0)
+            if floor is not None:
+                expected = expected + self._counted(floor, counts).sum(axis=2)
+                by_clicks = by_clicks + self._counted(floor, usual).sum(axis=2)
             items = np.arange(start, stop)
             start = stop
             yield Part(items, factors, mean, variance, expected, by_clicks)
+            for number, (name, (its, spread)) in enumerate(known.items()):
+                own, first = self._counts(name)[:, None], items + (1 + 2 * number) * self.items
+                clicks = slope * mean[:, None] + (0.0 if floor is None else floor)
+                yield _further(first, np.where(own, clicks, 0.0), its, spread)
+                both = np.where(own, slope, 0.0)
+                yield _further(first + self.items, both, np.zeros_like(mean), variance * spread)
+
+    def _counted(self, of_clicks: np.ndarray, worth: Mapping[str, np.ndarray]) -> np.ndarray:
+        """(draws, outputs, items) numbers of clicks times what they count, (draws, items)."""
+        for name, its in worth.items():
+            of_clicks = np.where(self._counts(name)[:, None], of_clicks * its[:, None], of_clicks)
+        return of_clicks
+
+    def _counts(self, name: str) -> np.ndarray:
+        """(outputs,) whether clicks count this worth."""
+        return np.array([each == name for each in _by_output(self.measures, self.outputs)])
 
     @cached_property
     def _slope(self) -> np.ndarray:
@@ -193,6 +274,7 @@ class Chained:
         emission: (draws, contexts) each.
         going_on: whether users go on after a click; None if always. Satisfaction adds as many
             items again, numbered after the others.
+        worth: what clicks on items count, by name.
     """
 
     matrix: sparse.csr_array
@@ -202,28 +284,41 @@ class Chained:
     items: int
     states: PageStates
     emission: Emission
-    going_on: GoingOn | None = None
+    going_on: GoingOn | None
+    worth: Mapping[str, Moments]
 
     @property
     def outputs(self) -> int:
         """Measures x rankers."""
         return len(self.measures) * _rankers(self.slots)
 
+    @property
+    def kinds(self) -> int:
+        """Relevance, satisfaction, and for every worth itself and its product with relevance."""
+        satisfied = self.going_on is not None and self.going_on.satisfaction is not None
+        return 1 + satisfied + 2 * len(self.worth)
+
     def typical(self) -> np.ndarray:
-        """(items, outputs) factors at the mean of the parameters and a relevance of one half."""
+        """(items, outputs) factors at the mean of the parameters; all else is one half."""
         mean = Emission(*(None if p is None else p.mean(axis=0)[None] for p in self.emission))
         half = np.full((1, self.items), 0.5)
         context, satisfied = self._going_on(1)
         if context is not None:
             context = context.mean(axis=0, keepdims=True)
-        kinds = 1 if satisfied is None else 2
-        found = np.zeros((kinds * self.items, self.outputs))
+        found = np.zeros((self.kinds * self.items, self.outputs))
         for pages in self._blocks(1):
-            own = self._of(pages, mean, half, context, satisfied)
+            own = self._of(pages, mean, half, context, satisfied, dict.fromkeys(self.worth, half))
             found[own.items] = own.factors[0].T
             if own.by_satisfaction is not None:
                 found[self.items + own.items] = own.by_satisfaction[0].T
+            for name, (by_worth, _) in own.by_worth.items():
+                found[self._first(name) + own.items] = by_worth[0].T
         return found
+
+    def _first(self, name: str) -> int:
+        """Number of the first item of the kind that a worth is; its product follows."""
+        number = list(self.worth).index(name)
+        return (self.kinds - 2 * (len(self.worth) - number)) * self.items
 
     def _going_on(self, draws: int) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Probability of going on by context; or a satisfaction of one half, (draws, items)."""
@@ -233,23 +328,25 @@ class Chained:
 
     def same(self) -> np.ndarray:
         """(outputs,) the first output with identical slots."""
-        return _same(self.matrix, self.outputs)
+        return _same(self.matrix, self.outputs, self.measures)
 
     def parts(self, moments: Moments) -> Iterator[Part]:
         """All items, in blocks of whole queries."""
         mean, variance = _together(moments)
-        centre = np.broadcast_to(mean.mean(axis=0, keepdims=True, dtype=np.float64), mean.shape)
+        centre = _at_mean(mean)
         context, satisfied = self._going_on(len(mean))
         spread = typical = None
         if satisfied is not None:
             assert self.going_on is not None
             assert self.going_on.satisfaction is not None
             satisfied, spread = _together(self.going_on.satisfaction)
-            average = satisfied.mean(axis=0, keepdims=True, dtype=np.float64)
-            typical = np.broadcast_to(average, satisfied.shape)
+            typical = _at_mean(satisfied)
+        worth = {name: _together(each) for name, each in self.worth.items()}
+        counts = {name: each for name, (each, _) in worth.items()}
+        usual = {name: _at_mean(each) for name, each in counts.items()}
         for pages in self._blocks(len(mean)):
-            found = self._of(pages, self.emission, mean, context, satisfied)
-            fixed = self._of(pages, self.emission, centre, context, typical, slopes=False)
+            found = self._of(pages, self.emission, mean, context, satisfied, counts)
+            fixed = self._of(pages, self.emission, centre, context, typical, usual, slopes=False)
             items = found.items
             own_mean, own_variance = (
                 each[:, items].astype(np.float64) for each in (mean, variance)
@@ -258,12 +355,14 @@ class Chained:
             if found.by_satisfaction is not None:
                 assert satisfied is not None
                 assert spread is not None
-                nothing = np.zeros_like(found.expected)  # it is in the expected values above
-                own_mean, own_variance = (
-                    each[:, items].astype(np.float64) for each in (satisfied, spread)
-                )
-                own = (found.by_satisfaction, own_mean, own_variance)
-                yield Part(self.items + items, *own, nothing, nothing)
+                own = (each[:, items].astype(np.float64) for each in (satisfied, spread))
+                yield _further(self.items + items, found.by_satisfaction, *own)
+            for name, (by_worth, by_both) in found.by_worth.items():
+                first = self._first(name) + items
+                its, away = (each[:, items].astype(np.float64) for each in worth[name])
+                yield _further(first, by_worth, its, away)
+                nothing = np.zeros_like(own_mean)
+                yield _further(first + self.items, by_both, nothing, own_variance * away)
 
     def _of(
         self,
@@ -272,6 +371,7 @@ class Chained:
         relevance: np.ndarray,
         by_context: np.ndarray | None,
         satisfied: np.ndarray | None,
+        worth: Mapping[str, np.ndarray],
         *,
         slopes: bool = True,
     ) -> "_PagesOf":
@@ -283,6 +383,7 @@ class Chained:
             relevance: (draws, items).
             by_context: (draws, given contexts) probability of going on after a click, or None.
             satisfied: (draws, items) probability that a click satisfies, or None.
+            worth: (draws, items) what clicks count, by name.
             slopes: whether factors are wanted.
         """
         at = self._slot[pages]  # (pages, depth)
@@ -303,13 +404,23 @@ class Chained:
         factors = np.zeros((draws, self.outputs, len(items)))
         by_satisfaction = None if satisfied is None else np.zeros_like(factors)
         expected = np.zeros((draws, self.outputs))
+        by_worth = {name: (np.zeros_like(factors), np.zeros_like(factors)) for name in worth}
         for number, measure in enumerate(self.measures):
-            weight = np.where(shown, measure.weight(self.slots)[at], 0)
-            by_stay = None
+            alone = np.where(shown, measure.weight(self.slots)[at], 0)
+            weight, by_stay = alone, None
+            more: list[tuple[np.ndarray, np.ndarray]] = []  # further factors, by slot
+            if measure.worth:
+                weight = alone * worth[measure.worth][:, items][:, index].astype(np.float64)
             if measure.biased and slopes:
-                value, slope, by_stay = value_and_slope(
+                value, slope, chances, by_stay = value_and_slope(
                     self.states, emission, given, zeta, weight, stay
                 )
+                if measure.worth:
+                    rise = np.divide(chances, zeta, out=np.zeros(zeta.shape), where=zeta > 0)
+                    into = by_worth[measure.worth]
+                    more = [(into[0], alone * chances), (into[1], alone * rise)]
+                if by_satisfaction is not None and by_stay is not None:
+                    more.append((by_satisfaction, -by_stay))
             elif measure.biased:
                 chances = click_chances(self.states, emission, given, zeta, stay)
                 value, slope = (chances * weight).sum(axis=2), np.zeros(zeta.shape)
@@ -326,10 +437,9 @@ class Chained:
                     (np.ones(len(page)), (np.arange(len(page)), index[page, place_on])),
                     shape=(len(page), len(items)),
                 )
-                factors[:, output] = slope[:, page, place_on] @ by_slot
-                if by_satisfaction is not None and by_stay is not None:
-                    by_satisfaction[:, output] = -by_stay[:, page, place_on] @ by_slot
-        return _PagesOf(items, factors, expected, by_satisfaction)
+                for into_kind, by_place in [(factors, slope), *more]:
+                    into_kind[:, output] = by_place[:, page, place_on] @ by_slot
+        return _PagesOf(items, factors, expected, by_satisfaction, by_worth)
 
     @cached_property
     def _slot(self) -> np.ndarray:
@@ -369,12 +479,28 @@ class _PagesOf(NamedTuple):
         factors: (draws, outputs, items) derivatives of values in relevance.
         expected: (draws, outputs) values.
         by_satisfaction: (draws, outputs, items) derivatives in satisfaction, where there is one.
+        by_worth: by name of a worth, the same in it, and in its product with relevance.
     """
 
     items: np.ndarray
     factors: np.ndarray
     expected: np.ndarray
     by_satisfaction: np.ndarray | None
+    by_worth: Mapping[str, tuple[np.ndarray, np.ndarray]]
+
+
+def _further(
+    items: np.ndarray, factors: np.ndarray, mean: np.ndarray, variance: np.ndarray
+) -> Part:
+    """A further kind of items, which the expected values include already."""
+    nothing = np.zeros(factors.shape[:2])
+    return Part(items, factors, mean, variance, nothing, nothing)
+
+
+def _at_mean(values: np.ndarray) -> np.ndarray:
+    """Values (draws, items) at their mean over the draws."""
+    average = values.mean(axis=0, keepdims=True, dtype=np.float64)
+    return np.broadcast_to(average, values.shape)
 
 
 def _together(moments: Moments) -> tuple[np.ndarray, np.ndarray]:

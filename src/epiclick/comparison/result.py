@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from epiclick.comparison.slots import ALL_MEASURES, OUTCOME_MEASURES
 from epiclick.comparison.value_samples import ValueSamples
 from epiclick.comparison.verdict import (
     SURE,
@@ -59,31 +60,41 @@ class Comparison:
         table = self.rankers[["name", "value", "low", "high", "prob_best", "expected_loss", "seen"]]
         return f"{table.to_string(index=False, float_format='{:.4f}'.format)}\n{self.verdict}"
 
-    def samples(self, measure: str = "clicks") -> pd.DataFrame:
-        """Common samples of the values, a column for each ranker."""
-        drawn = self.values.samples[_index(self.measures, measure, "measure")]
+    @property
+    def unit(self) -> str:
+        """What is counted per page by the measure that decides."""
+        return ALL_MEASURES[self.measures[0]].unit
+
+    @property
+    def further(self) -> tuple[str, ...]:
+        """Measures besides the first that count clicks or their outcomes on whole pages."""
+        return tuple(name for name in self.measures[1:] if name in ("clicks", *OUTCOME_MEASURES))
+
+    def samples(self, measure: str | None = None) -> pd.DataFrame:
+        """Common samples of the values, a column for each ranker; by default, as the first says."""
+        drawn = self.values.samples[self._measure(measure)]
         return pd.DataFrame(dict(zip(self.names, drawn, strict=True)))
 
     @property
     def rankers(self) -> pd.DataFrame:
         """Of each ranker: value, low, high, prob_best, expected_loss, and the other measures.
 
-        `expected_loss` is the expected difference between the best ranker and this one. `seen` and
-        `unknown` are shares of its slots, columns ending in `_share` are shares of its variance.
+        The first are of the measure that decides, by default clicks per page. `expected_loss` is
+        the expected difference between the best ranker and this one. `seen` and `unknown` are
+        shares of its slots, columns ending in `_share` are shares of its variance.
         """
-        clicks = self.values.samples[0]
-        best = clicks.max(axis=0)
-        is_best = clicks == best
         table: dict[str, Any] = {"name": list(self.names)}
         for number, measure in enumerate(self.measures):
-            prefix = "" if number == 0 else f"{measure}_"
+            column = ALL_MEASURES[measure].column
+            prefix = "" if number == 0 else f"{column}_"
             drawn = self.values.samples[number]
             low, high = self._ends(drawn)
-            table |= {"value" if number == 0 else measure: drawn.mean(axis=1)}
+            table |= {"value" if number == 0 else column: drawn.mean(axis=1)}
             table |= {f"{prefix}low": low, f"{prefix}high": high}
+            if number == 0 or measure in self.further:
+                table[f"{prefix}prob_best"] = _prob_best(drawn)
             if number == 0:
-                table["prob_best"] = (is_best / is_best.sum(axis=0)).mean(axis=1)
-                table["expected_loss"] = (best - clicks).mean(axis=1)
+                table["expected_loss"] = (drawn.max(axis=0) - drawn).mean(axis=1)
         table |= {"seen": self.seen, "unknown": self.unknown}
         spreads = [self.spread(name).shares() for name in self.names]
         table |= {f"{part}_share": [s[part] for s in spreads] for part in spreads[0]}
@@ -92,8 +103,12 @@ class Comparison:
     @property
     def differences(self) -> pd.DataFrame:
         """Every pair of rankers: the one named first against the other."""
+        return self.differences_in()
+
+    def differences_in(self, measure: str | None = None) -> pd.DataFrame:
+        """The same by any measure; by default, by the first."""
         pairs = [
-            self.difference(one, other)
+            self.difference(one, other, measure)
             for i, one in enumerate(self.names)
             for other in self.names[i + 1 :]
         ]
@@ -101,20 +116,25 @@ class Comparison:
         columns += [f"{part}_share" for part in Spread.__dataclass_fields__]
         return pd.DataFrame([pair.to_dict() for pair in pairs], columns=columns)
 
-    def difference(self, name: str, against: str) -> Difference:
-        """One ranker against another."""
+    def difference(self, name: str, against: str, measure: str | None = None) -> Difference:
+        """One ranker against another, by the first or another measure."""
         i, j = (_index(self.names, each, "ranker") for each in (name, against))
-        drawn = self.values.samples[0]
-        spread = self.spread(name, against)
-        return Difference.of_samples((name, against), drawn[i], drawn[j], self.level, spread)
+        m = self._measure(measure)
+        drawn, spread = self.values.samples[m], self.spread(name, against, measure)
+        unit = ALL_MEASURES[self.measures[m]].unit
+        return Difference.of_samples((name, against), drawn[i], drawn[j], self.level, spread, unit)
 
-    def spread(self, name: str, against: str | None = None, measure: str = "clicks") -> Spread:
+    def _measure(self, name: str | None) -> int:
+        """Number of a measure; of the first for None."""
+        return 0 if name is None else _index(self.measures, name, "measure")
+
+    def spread(self, name: str, against: str | None = None, measure: str | None = None) -> Spread:
         """Where the variance of a ranker's value, or of a difference, comes from.
 
         Of the variance between draws of the parameters, position bias gets the share that it
         explains with relevance at its mean.
         """
-        m, contrast = _index(self.measures, measure, "measure"), np.zeros(len(self.names))
+        m, contrast = self._measure(measure), np.zeros(len(self.names))
         contrast[_index(self.names, name, "ranker")] = 1
         if against is not None:
             contrast[_index(self.names, against, "ranker")] -= 1
@@ -215,7 +235,7 @@ class Comparison:
     def _value_sentence(self, name: str) -> str:
         row = self.rankers.set_index("name").loc[name]
         value, low, high = (f"{row[column]:.3f}" for column in ("value", "low", "high"))
-        return f"{name} is worth {value} clicks per page ({low} to {high})."
+        return f"{name} is worth {value} {self.unit} per page ({low} to {high})."
 
     def _ends(self, drawn: np.ndarray) -> np.ndarray:
         """Ends of central intervals, (2, rankers)."""
@@ -226,6 +246,10 @@ class Comparison:
         return {
             "rankers": self.rankers.to_dict("records"),
             "differences": self.differences.to_dict("records"),
+            "measure": self.measures[0],
+            "differences_by": {
+                name: self.differences_in(name).to_dict("records") for name in self.further
+            },
             "verdict": self.verdict,
             "queries": self.queries,
             "pages": self.pages,
@@ -235,6 +259,12 @@ class Comparison:
             "checks_failed": [check.to_dict() for check in self.checks_failed],
             "notes": list(self.notes),
         }
+
+
+def _prob_best(values: np.ndarray) -> np.ndarray:
+    """(rankers,) probability of the highest value, from samples; ties are shared."""
+    is_best = values == values.max(axis=0)
+    return (is_best / is_best.sum(axis=0)).mean(axis=1)
 
 
 def _index(names: Sequence[str], name: str, kind: str) -> int:

@@ -118,7 +118,7 @@ def moments_of(
     items: Items,
     draws: Sequence[Parameters],
     rng: np.random.Generator,
-    given_clicks: Beta | None = None,
+    given_clicks: Iterator[Moments] | None = None,
 ) -> Iterator[Moments]:
     """Moments of all items under every draw of the parameters, in chunks of items.
 
@@ -127,12 +127,12 @@ def moments_of(
         items: of all slots.
         draws: of the parameters.
         rng: for items about which nothing is known.
-        given_clicks: (draws, pairs) of `items.counts`, where items of a page depend on each other
-            and are estimated together.
+        given_clicks: of the pairs of `items.counts`, where they are estimated elsewhere: because
+            items of a page depend on each other, or from other outcomes than clicks.
     """
     parts: list[Iterator[Moments]] = []
     if items.counts is not None and given_clicks is not None:
-        parts.append(iter([(given_clicks.mean, given_clicks.variance)]))
+        parts.append(given_clicks)
     elif items.counts is not None and not fitted.relevance_head.learns_from_clicks:
         assert items.counts.features is not None
         assert items.counts.feature_row is not None
@@ -148,6 +148,11 @@ def moments_of(
     if items.unknown:
         parts.append(_of_population(fitted, items, draws, rng))
     return chain.from_iterable(parts)
+
+
+def of_betas(betas: Beta | None) -> Iterator[Moments] | None:
+    """Moments of Betas under every draw, (draws, pairs)."""
+    return None if betas is None else iter([(betas.mean, betas.variance)])
 
 
 class Satisfaction(NamedTuple):

@@ -286,15 +286,40 @@ class Measure:
     Attributes:
         weight: slots -> (slots,) factor of relevance, without position bias.
         biased: whether position bias is a factor, too.
+        unit: of the values, for sentences.
+        column: name in tables, where it is not the measure that decides.
+        worth: what every click counts, by the item; "" if each counts 1. See `worth.py`.
     """
 
     weight: Callable[[Slots], np.ndarray]
     biased: bool
+    unit: str
+    column: str
+    worth: str = ""
+
+
+def _displayed(slots: Slots) -> np.ndarray:
+    return slots.weight * slots.reach
 
 
 MEASURES: Mapping[str, Measure] = {
-    "clicks": Measure(lambda s: s.weight * s.reach, biased=True),
-    "first": Measure(lambda s: np.where(s.position == 1, s.weight * s.reach, 0.0), biased=True),
-    "gain": Measure(lambda s: s.weight / np.log2(1 + s.position), biased=False),
+    "clicks": Measure(_displayed, True, "clicks", "clicks"),
+    "first": Measure(
+        lambda s: np.where(s.position == 1, _displayed(s), 0.0),
+        True,
+        "clicks on the first result",
+        "first",
+    ),
+    "gain": Measure(
+        lambda s: s.weight / np.log2(1 + s.position), False, "discounted relevance", "gain"
+    ),
 }
 """Clicks per page, click rate of the first result, and discounted relevance per page."""
+
+OUTCOME_MEASURES: Mapping[str, Measure] = {
+    "conversions": Measure(_displayed, True, "conversions", "conversions", "conversion"),
+    "value": Measure(_displayed, True, "value", "conversion_value", "value"),
+}
+"""Of models that know conversions after clicks, or their value as well."""
+
+ALL_MEASURES: Mapping[str, Measure] = {**MEASURES, **OUTCOME_MEASURES}

@@ -10,7 +10,8 @@ Independent draws of relevance alone, with the parameters fixed, would leave out
 that all items share, and give values whose intervals are far too narrow.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -40,6 +41,12 @@ class ValueSamples:
     seen: np.ndarray
     unseen: np.ndarray
     members: bool = False
+
+    def in_units(self, units: Sequence[float]) -> "ValueSamples":
+        """The same with values of each measure multiplied by its unit."""
+        scale = np.array(units)[:, None, None]
+        means = {name: scale * getattr(self, name) for name in ("samples", "expected", "by_bias")}
+        return replace(self, **means, seen=scale**2 * self.seen, unseen=scale**2 * self.unseen)
 
 
 def sample_values(
@@ -123,7 +130,7 @@ def _largest(typical: np.ndarray, count: int) -> np.ndarray:
     share = (typical / np.where(total > 0, total, 1)).max(axis=1)
     chosen = np.zeros(len(share), bool)
     chosen[np.argsort(-share, kind="stable")[:count]] = True
-    return chosen
+    return chosen & (share > 0)
 
 
 def _spanned(expected: np.ndarray, within: int, rng: np.random.Generator) -> np.ndarray:

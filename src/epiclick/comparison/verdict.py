@@ -24,7 +24,7 @@ from epiclick.fitted.state import FittedModel
 
 NAMES = (
     *("backtest", "unseen", "robots", "fit", "positions", "randomised", "uncertainty"),
-    *("queries", "posterior"),
+    *("queries", "posterior", "conversions"),
 )
 """Of all checks."""
 
@@ -95,9 +95,22 @@ def unseen_check(names: Sequence[str], seen: Sequence[float]) -> tuple[Check, ..
     )
 
 
-def model_checks(fitted: FittedModel) -> tuple[Check, ...]:
-    """The checks of the fit that failed and matter for rankers."""
-    return (*_fit(fitted), *_positions(fitted), *_uncertainty(fitted))
+def model_checks(fitted: FittedModel, *, by_worth: bool = False) -> tuple[Check, ...]:
+    """The checks of the fit that failed and matter for rankers.
+
+    `by_worth`: whether rankers are compared by what follows from clicks.
+    """
+    conversions = _conversions(fitted) if by_worth else ()
+    return (*_fit(fitted), *_positions(fitted), *_uncertainty(fitted), *conversions)
+
+
+def _conversions(fitted: FittedModel) -> Iterator[Check]:
+    """Rankers move items between positions, so conversions must not depend on those."""
+    position = (fitted.training.checks.get("conversion") or {}).get("position") or {}
+    if position.get("violated"):
+        title = "conversions depend on the position of the click"
+        remedy = "Compare by clicks, or run an A/B test."
+        yield Check("conversions", "failed", title, "", remedy)
 
 
 def _fit(fitted: FittedModel) -> Iterator[Check]:
@@ -207,6 +220,7 @@ class Difference:
         relative_high: upper end.
         prob_better: probability that the first ranker's value is higher; ties count half.
         spread: where the variance of the difference comes from.
+        unit: what is counted per page.
     """
 
     name: str
@@ -219,6 +233,7 @@ class Difference:
     relative_high: float
     prob_better: float
     spread: Spread
+    unit: str = "clicks"
 
     @classmethod
     def of_samples(
@@ -228,6 +243,7 @@ class Difference:
         other: np.ndarray,
         level: float,
         spread: Spread,
+        unit: str = "clicks",
     ) -> "Difference":
         """From common samples of both values."""
         ends = [(1 - level) / 2, (1 + level) / 2]
@@ -245,6 +261,7 @@ class Difference:
             relative_high=float(relative_high),
             prob_better=float(np.mean(gain > 0) + np.mean(gain == 0) / 2),
             spread=spread,
+            unit=unit,
         )
 
     def to_dict(self) -> dict[str, str | float]:
@@ -267,6 +284,7 @@ class Difference:
             float(high),
             1 - self.prob_better,
             self.spread,
+            self.unit,
         )
 
     def verdict(self, pages: float | None, sure: float = SURE, checks: Sequence[Check] = ()) -> str:
@@ -283,11 +301,11 @@ class Difference:
             return f"{self.name} and {self.against} are worth the same: they show the same items."
         if self.spread.total == 0:
             return (
-                f"{self.name} is expected to get {self.relative:+.1%} clicks compared with "
+                f"{self.name} is expected to get {self.relative:+.1%} {self.unit} compared with "
                 f"{self.against}; this is a point estimate from a model without uncertainty."
             )
         expect = (
-            f"expect {self.relative:+.1%} clicks ({self.relative_low:+.1%} to "
+            f"expect {self.relative:+.1%} {self.unit} ({self.relative_low:+.1%} to "
             f"{self.relative_high:+.1%})"
         )
         if self.prob_better >= sure and checks:

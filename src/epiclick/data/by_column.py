@@ -79,7 +79,8 @@ def _by_context(log: Any, options: LogOptions, whole: ClickCounts, name: str) ->
 
 
 def _by_further(log: Any, options: LogOptions, whole: ClickCounts, name: str) -> ByColumn:
-    with_part = replace(options, part=name, page_parts=None)
+    # only displays and clicks are needed, and the column may be that of conversions
+    with_part = replace(options, part=name, page_parts=None, conversion=None, value=None)
     grouped, report = count_log(log, with_part)
     for message in report.warnings:
         warnings.warn(message, InputWarning, stacklevel=4)
@@ -113,7 +114,7 @@ def _located(grouped: ClickCounts, whole: ClickCounts, contexts: Sequence[str]) 
             {key: getattr(whole, key) for key in pairs},
         )
     keys = ["query_id", "doc_id", *contexts]
-    wanted, among = grouped.to_table(), whole.to_table()
+    wanted, among = grouped.keys(), whole.keys()
     return locate_rows({key: wanted[key] for key in keys}, {key: among[key] for key in keys})
 
 

@@ -8,14 +8,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from epiclick.click_models.registry import click_model
+from epiclick.data.conversions import NUMBER, VALUE
 from epiclick.data.schema import LogColumns, LogOptions
 from epiclick.errors import Problem
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
+
+
+MOST_VALUE = 1e12
+"""Values of single rows are below this, so that their sums are exact decimals."""
+
+DECIMAL = "decimal(38, 6)"
 
 
 @dataclass(frozen=True)
@@ -88,6 +95,7 @@ def count_expression(
 
             counted["clicks"] = ibis.least(shown, clicked).sum().cast("int64")
             counted["capped"] = log.count(where=clicked > shown)
+    counted |= _conversions(log, columns)
     # keys are checked and converted once per group, not once per row
     of_rows = [rule for rule in rules if rule.value not in keys]
     of_keys = [rule for rule in rules if rule.value in keys]
@@ -98,6 +106,21 @@ def count_expression(
         grouped = grouped.mutate(position=position + 1 if options.position_base == 0 else position)
     # the keys alone determine the order; DuckDB sorts text faster if no column is merely carried
     return grouped.order_by([*keys, *(name for name in grouped.columns if name not in keys)])
+
+
+def _conversions(log: "ir.Table", columns: LogColumns) -> "dict[str, ir.IntegerScalar]":
+    """Conversions and their value in each group, if the log has them."""
+    counted: dict[str, Any] = {}
+    if "conversion" not in columns.found:
+        return counted
+    # a missing conversion stands for none: rules allow it where there is no click
+    converted = number(log.conversion).fill_null(0)
+    counted[NUMBER] = converted.sum().cast("int64").fill_null(0)
+    if "value" in columns.found:
+        # sums of decimals, unlike those of floats, do not depend on the order of the rows
+        worth = number(log.value).try_cast(DECIMAL)
+        counted[VALUE] = worth.sum(where=converted > 0).cast("float64").fill_null(0.0)
+    return counted
 
 
 def row_rules(log: "ir.Table", columns: LogColumns, options: LogOptions) -> list[RowRule]:
@@ -129,7 +152,7 @@ def row_rules(log: "ir.Table", columns: LogColumns, options: LogOptions) -> list
                 code="click-not-binary",
             )
         )
-        return rules
+        return rules + _conversion_rules(columns) + _value_rules(log, columns)
     for name in ("displays", "clicks"):
         rules += _number_rules(log, name)
         rules.append(
@@ -150,7 +173,130 @@ def row_rules(log: "ir.Table", columns: LogColumns, options: LogOptions) -> list
                 code="clicks-exceed-displays",
             )
         )
+    return rules + _counted_conversion_rules(log, columns, options) + _value_rules(log, columns)
+
+
+def _conversion_rules(columns: LogColumns) -> list[RowRule]:
+    """The rules for a conversion of single displays: 0 or 1, and only after a click."""
+    if "conversion" not in columns.found:
+        return []
+    own = columns.found["conversion"]
+    return [
+        RowRule(
+            f"conversion ({own}) is missing after a click",
+            lambda t: t.conversion.isnull() & (number(t.click) == 1),
+            "conversion",
+            "Write 0 for a click without a conversion.",
+            code="missing-value",
+        ),
+        RowRule(
+            f"conversion ({own}) must be 0 or 1",
+            lambda t: _not_binary(t.conversion),
+            "conversion",
+            "Numbers and amounts belong in a column of their own: --value.",
+            code="conversion-not-binary",
+        ),
+        RowRule(
+            f"conversion ({own}) without a click",
+            lambda t: (number(t.conversion) == 1) & (number(t.click) == 0),
+            "conversion",
+            "A conversion counts for the display whose click led to it: attribute it to that row, "
+            "or set it to 0 if it has another origin.",
+            code="conversion-without-click",
+        ),
+    ]
+
+
+def _counted_conversion_rules(
+    log: "ir.Table", columns: LogColumns, options: LogOptions
+) -> list[RowRule]:
+    """The rules for numbers of conversions: at most as many as clicks."""
+    if "conversion" not in columns.found:
+        return []
+    own = columns.found["conversion"]
+
+    def exceeds(table: "ir.Table") -> "ir.BooleanValue":
+        import ibis  # slow to import
+
+        clicks = number(table.clicks)
+        if options.clip_clicks:
+            clicks = ibis.least(clicks, number(table.displays))
+        return number(table.conversion) > clicks
+
+    return [
+        *_number_rules(log, "conversion"),
+        RowRule(
+            f"conversions ({own}) must not be negative",
+            lambda t: number(t.conversion) < 0,
+            "conversion",
+            code="negative-count",
+        ),
+        RowRule(
+            f"conversions ({own}) must not exceed clicks",
+            exceeds,
+            "conversion",
+            "Count only conversions that follow a click, at most one for each.",
+            code="conversions-exceed-clicks",
+        ),
+    ]
+
+
+def _value_rules(log: "ir.Table", columns: LogColumns) -> list[RowRule]:
+    """The rules for the value of conversions: a number from 0 on, and none without a conversion."""
+    if "value" not in columns.found:
+        return []
+    own, kind = columns.found["value"], log.value.type()
+    rules = [
+        RowRule(
+            f"value ({own}) is missing for a conversion",
+            lambda t: t.value.isnull() & _converted(t),
+            "value",
+            "Write 0 for a conversion that is worth nothing.",
+            code="missing-value",
+        ),
+        RowRule(
+            f"value ({own}) must be finite, and below {MOST_VALUE:.0e}",
+            lambda t: _converted(t) & _is_beyond(number(t.value)),
+            "value",
+            code="value-out-of-range",
+        ),
+        RowRule(
+            f"value ({own}) must not be negative",
+            lambda t: number(t.value) < 0,
+            "value",
+            "Leave out refunds, or subtract them from the conversion they belong to.",
+            code="negative-value",
+        ),
+        RowRule(
+            f"value ({own}) without a conversion",
+            lambda t: ~_converted(t) & (number(t.value) > 0),
+            "value",
+            "Only conversions have a value: write 0 or nothing elsewhere.",
+            code="value-without-conversion",
+        ),
+    ]
+    if kind.is_string() or kind.is_json():
+        rules.insert(
+            1,
+            RowRule(
+                f"value ({own}) must be a number, not text",
+                lambda t: t.value.notnull() & number(t.value).isnull(),
+                "value",
+                code="not-a-number",
+            ),
+        )
     return rules
+
+
+def _is_beyond(value: "ir.NumericValue") -> "ir.BooleanValue":
+    """Whether a number is too large to be summed exactly, infinite, or not a number."""
+    beyond = value >= MOST_VALUE
+    return beyond | value.isnan() if value.type().is_floating() else beyond
+
+
+def _converted(table: "ir.Table") -> "ir.BooleanValue":
+    """Whether a row has a conversion."""
+    return (number(table.conversion) > 0).fill_null(False)
 
 
 def bad_rows(log: "ir.Table", rules: Sequence[RowRule]) -> "ir.BooleanValue":

@@ -16,6 +16,7 @@ from epiclick.arguments import check_path, shown
 from epiclick.click_models.click_model import given_contexts
 from epiclick.click_models.registry import click_model
 from epiclick.data.arrays import as_array, changes, distinct, locate_rows, strictly_ascending
+from epiclick.data.conversions import NUMBER, VALUE, Conversions
 from epiclick.data.counts_arguments import (
     SplitBy,
     check_join,
@@ -58,6 +59,7 @@ class ClickCounts:
         features: feature vectors; `feature_row` (pairs,) is the row of each pair.
         options: how the log was read.
         lists: distinct pages, for click models that need them; None for others.
+        conversions: a second outcome of the clicks, if `options.conversion` names one; else None.
     """
 
     query_id: pa.Array
@@ -75,6 +77,7 @@ class ClickCounts:
     feature_row: np.ndarray | None = None
     options: LogOptions = field(default_factory=LogOptions)
     lists: PageLists | None = None
+    conversions: Conversions | None = None
 
     def __post_init__(self) -> None:
         """Check the counts once; everything downstream relies on them."""
@@ -101,6 +104,8 @@ class ClickCounts:
                 "were displays counted more than once?",
                 code="too-many-displays",
             )
+        if self.conversions is not None:
+            self.conversions.check(self.clicks)
         assert len(self.pair) == len(self.context) == len(self.displays) == len(self.clicks)
         assert len(self.query_id) == len(self.doc_id)
         assert set(self.history) <= set(self.contexts.column_names), "counts without their history"
@@ -113,10 +118,12 @@ class ClickCounts:
 
     def __repr__(self) -> str:
         """The size in one line."""
+        known = self.conversions
+        more = "" if known is None else f", {known.total:,} conversions"
         return (
             f"ClickCounts({len(self):,} pairs of {self.num_queries:,} queries, "
             f"{len(self.contexts):,} contexts ({', '.join(self.contexts.column_names)}), "
-            f"{self.total_displays:,} displays, {self.total_clicks:,} clicks)"
+            f"{self.total_displays:,} displays, {self.total_clicks:,} clicks{more})"
         )
 
     @cached_property
@@ -173,6 +180,9 @@ class ClickCounts:
             context=index[self.context[entry]],
             displays=np.add.reduceat(self.displays[order], first),
             clicks=np.add.reduceat(self.clicks[order], first),
+            conversions=(
+                None if self.conversions is None else self.conversions.summed(order, first)
+            ),
             part=None if self.part is None else part[entry],
             options=replace(self.options, click_model="pbm"),
         )
@@ -194,9 +204,7 @@ class ClickCounts:
             contexts=contexts,
             pair=self.pair[order],
             context=context[order],
-            displays=self.displays[order],
-            clicks=self.clicks[order],
-            part=None if self.part is None else self.part[order],
+            **self.amounts(order),
         )
 
     def of_contexts(self, keep: np.ndarray) -> "ClickCounts":
@@ -207,9 +215,7 @@ class ClickCounts:
             contexts=self.contexts.filter(pa.array(keep)),
             pair=self.pair[entries],
             context=index[self.context[entries]],
-            displays=self.displays[entries],
-            clicks=self.clicks[entries],
-            part=None if self.part is None else self.part[entries],
+            **self.amounts(entries),
             pages=None,
             page_clicks=None,
             lists=None,
@@ -228,12 +234,15 @@ class ClickCounts:
     # Views
 
     def by_context(self) -> pd.DataFrame:
-        """Displays, clicks and click rate of each context, over all pairs."""
+        """Displays, clicks, conversions if counted, and click rate of each context."""
         size = len(self.contexts)
         table = self.contexts.to_pandas()
         # bincount sums in float64, exact up to 2^53 displays
         table["displays"] = np.bincount(self.context, self.displays, size).astype(np.int64)
         table["clicks"] = np.bincount(self.context, self.clicks, size).astype(np.int64)
+        if self.conversions is not None:
+            converted = np.bincount(self.context, self.conversions.number, size)
+            table["conversions"] = converted.astype(np.int64)
         table["click_rate"] = table["clicks"] / table["displays"]
         return table
 
@@ -252,14 +261,33 @@ class ClickCounts:
         np.add.at(clicks, (row, self.context[entry]), self.clicks[entry])
         return displays, clicks
 
-    def to_table(self) -> pa.Table:
-        """The counts as rows: query_id, doc_id, contexts, part if any, displays, clicks."""
+    def amounts(self, entries: Any) -> dict[str, Any]:
+        """Displays, clicks, conversions and parts of some entries, by index, mask or slice."""
+        return {
+            "displays": self.displays[entries],
+            "clicks": self.clicks[entries],
+            "conversions": None if self.conversions is None else self.conversions.at(entries),
+            "part": None if self.part is None else self.part[entries],
+        }
+
+    def keys(self) -> pa.Table:
+        """What the entries are about: query_id, doc_id, contexts, part if any."""
         columns = {"query_id": self.query_id.take(self.pair), "doc_id": self.doc_id.take(self.pair)}
         for name in self.contexts.column_names:
             columns[name] = self.contexts[name].combine_chunks().take(self.context)
         if self.part is not None and self.parts is not None:
             columns["part"] = self.parts.take(self.part)
-        return pa.table({**columns, "displays": self.displays, "clicks": self.clicks})
+        return pa.table(columns)
+
+    def to_table(self) -> pa.Table:
+        """The counts as rows: query_id, doc_id, contexts, part if any, displays, clicks.
+
+        Conversions and their value follow, where they were counted.
+        """
+        table, more = self.keys(), {} if self.conversions is None else self.conversions.columns()
+        for name, amount in {"displays": self.displays, "clicks": self.clicks, **more}.items():
+            table = table.append_column(name, pa.array(amount))
+        return table
 
     # Construction
 
@@ -275,27 +303,31 @@ class ClickCounts:
     ) -> "ClickCounts":
         """Counts from rows as returned by `to_table`, in any order; equal keys are summed.
 
-        Contexts are those of `context`, then the history of the options' click model.
+        Contexts are those of `context`, then the history of the options' click model. Conversions
+        and their value are read if the options name them.
         """
         history = click_model("pbm" if options is None else options.click_model).history
         if history:
             context = (*(name for name in context if name not in history), *history)
-        check_table(table, context)
+        asked = options or LogOptions()
+        more = [NUMBER] * (asked.conversion is not None) + [VALUE] * (asked.value is not None)
+        check_table(table, context, more)
         keys = ["query_id", "doc_id", *context, *(["part"] if "part" in table.column_names else [])]
-        for name in ("displays", "clicks"):
+        for name in ("displays", "clicks", *more[:1]):
             if not pa.types.is_integer(table.schema.field(name).type):
                 raise InputError(
                     f"{name} must be whole numbers, not {table.schema.field(name).type}; round or "
                     "recount them",
                     code="not-whole-number",
                 )
-        table = table.select([*keys, "displays", "clicks"])
+        summands = ["displays", "clicks", *more]
+        table = table.select([*keys, *summands])
         if pc.any(pc.equal(table["displays"], 0)).as_py():
             table = table.filter(pc.field("displays") != 0)
         columns = {name: as_array(table[name]) for name in table.column_names}
         if not strictly_ascending([columns[key] for key in keys]):
-            summed = table.group_by(keys).aggregate([("displays", "sum"), ("clicks", "sum")])
-            summed = summed.rename_columns([*keys, "displays", "clicks"])
+            summed = table.group_by(keys).aggregate([(name, "sum") for name in summands])
+            summed = summed.rename_columns([*keys, *summands])
             summed = summed.sort_by([(key, "ascending") for key in keys])
             columns = {name: as_array(summed[name]) for name in summed.column_names}
 
@@ -319,6 +351,7 @@ class ClickCounts:
             pages=pages,
             page_clicks=page_clicks,
             options=options or LogOptions(context=tuple(context)),
+            conversions=Conversions.of_columns(columns),
         )
 
     @classmethod
@@ -347,6 +380,12 @@ class ClickCounts:
                 "counts to be added must have the same context columns and parts; count the logs "
                 "with the same options",
                 code="contexts-differ",
+            )
+        if len({(c.options.conversion, c.options.value) for c in counts}) > 1:
+            raise InputError(
+                "counts to be added must have the same conversions; count the logs with the same "
+                "conversion and value",
+                code="conversions-differ",
             )
         if any(c.features is not head.features for c in counts):
             raise InputError(
@@ -468,9 +507,7 @@ class ClickCounts:
             doc_id=self.doc_id.take(pairs),
             pair=pair,
             context=self.context[keep],
-            displays=self.displays[keep],
-            clicks=self.clicks[keep],
-            part=None if self.part is None else self.part[keep],
+            **self.amounts(keep),
             pages=self.pages if bool(np.all(keep)) else None,
             page_clicks=self.page_clicks if bool(np.all(keep)) else None,
             feature_row=None if self.feature_row is None else self.feature_row[pairs],

@@ -11,8 +11,8 @@ from epiclick.data.features import FeatureTable
 from epiclick.errors import InputError, did_you_mean
 
 
-def check_table(table: Any, context: Sequence[str]) -> None:
-    """Refuse what is not a table of counts, or lacks a column."""
+def check_table(table: Any, context: Sequence[str], more: Sequence[str] = ()) -> None:
+    """Refuse what is not a table of counts, or lacks a column; `more` are those of conversions."""
     if not isinstance(table, pa.Table):
         raise InputError(
             f"from_table takes an Arrow table of counts, not {shown(table)}; read a log of any "
@@ -24,7 +24,7 @@ def check_table(table: Any, context: Sequence[str]) -> None:
             f"context must be names, as in ('position',), not {shown(context)}", code="invalid-type"
         )
     names = table.column_names
-    for name in ("query_id", "doc_id", *context, "displays", "clicks"):
+    for name in ("query_id", "doc_id", *context, "displays", "clicks", *more):
         if name not in names:
             raise InputError(
                 f"a table of counts needs the column {name}{did_you_mean(name, names)}; it has "

@@ -25,13 +25,15 @@ def split_displays(
 
 
 def _with_numbers(counts: ClickCounts, displays: np.ndarray, clicks: np.ndarray) -> ClickCounts:
-    """The counts with other displays and clicks; entries without displays are left out."""
-    table = counts.to_table()
-    keys = [name for name in table.column_names if name not in ("part", "displays", "clicks")]
-    table = table.select(keys).append_column("displays", [displays])
+    """The counts with other displays and clicks; entries without displays are left out.
+
+    Conversions are left out as well: which of the clicks led to them is not known.
+    """
+    table = counts.keys().select(["query_id", "doc_id", *counts.contexts.column_names])
+    table = table.append_column("displays", [displays])
     taken = ClickCounts.from_table(
         table.append_column("clicks", [clicks]),
         context=tuple(counts.contexts.column_names),
-        options=replace(counts.options, part=None, page_parts=None),
+        options=replace(counts.options, part=None, page_parts=None, conversion=None, value=None),
     )
     return taken if counts.features is None else taken.with_features(counts.features)

@@ -67,7 +67,7 @@ def _weights(log: Any, options: LogOptions, counts: ClickCounts) -> PageWeights 
     if columns.counted or "page_id" not in columns.found:
         return None
     rows = kept_rows(rows, columns, options)
-    keys = counts.to_table().drop_columns(["displays", "clicks"])
+    keys = counts.keys()
     with stoppable(opened.table), engine_errors(opened.name):
         counted = count_by_length(rows, columns, options).to_pyarrow()
         entry = entries_of(counted, columns, options, keys, text=opened.text)

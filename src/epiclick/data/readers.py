@@ -52,6 +52,8 @@ FIXED_BY_COUNTING = (
     "max_clicks_per_page",
     "drop_busiest",
     "ids",
+    "conversion",
+    "value",
 )
 """Options besides the context that cannot be changed once a log is counted."""
 

@@ -48,6 +48,9 @@ class LogOptions:
         max_bad: largest share of rows that may be dropped.
         max_clicks_per_page: leave out pages with more clicks, such as those of robots.
         drop_busiest: leave out the users with the most displays, this share of all users.
+        conversion: column that is 1 where a click led to a conversion, such as a purchase; in
+            counted logs, its number of conversions.
+        value: column with the value of each conversion, such as its revenue.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -63,12 +66,15 @@ class LogOptions:
     max_bad: float = 0.001
     max_clicks_per_page: int | None = None
     drop_busiest: float = 0.0
+    conversion: str | None = None
+    value: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse invalid and contradictory settings, all in one error."""
         problems = [*_value_problems(self)]
         if not {problem.code for problem in problems} & UNNAMED:
             problems += [*_name_problems(self), *_model_problems(self)]
+            problems += _conversion_problems(self)
         if self.part is not None and self.page_parts is not None:
             what = "part and page_parts: choose one of them"
             problems.append(Problem(what, code="part-and-page-parts"))
@@ -123,7 +129,10 @@ def options_of(options: LogOptions | None, settings: Mapping[str, Any]) -> LogOp
     return replace(options or LogOptions(), **settings)
 
 
-UNNAMED = {"invalid-columns", "invalid-context", "invalid-click-model"}
+UNNAMED = {
+    *("invalid-columns", "invalid-context", "invalid-click-model"),
+    *("invalid-conversion", "invalid-value"),
+}
 """Codes of settings that should be names and are not, so that the names cannot be checked."""
 
 
@@ -147,6 +156,8 @@ def _value_problems(options: LogOptions) -> Iterator[Problem]:
         "clip_clicks": (is_switch(o.clip_clicks), "True or False"),
         "where": (isinstance(o.where, text), "an SQL condition as text"),
         "part": (isinstance(o.part, text), "the name of a column"),
+        "conversion": (isinstance(o.conversion, text), "the name of a column"),
+        "value": (isinstance(o.value, text), "the name of a column"),
         "page_parts": (
             o.page_parts is None or (is_whole(o.page_parts) and 2 <= o.page_parts <= 4096),
             "a whole number from 2 to 4096",
@@ -187,6 +198,36 @@ def _name_problems(options: LogOptions) -> Iterator[Problem]:
     if clash := set(options.context) & (set(ALIASES) - {"position", "user_id"}):
         yield Problem(
             f"context: {', '.join(sorted(clash))} cannot be a context", code="reserved-column"
+        )
+
+
+OUTCOMES = ("conversion", "value")
+"""Canonical columns that only an option names: there are no aliases for them."""
+
+
+def _conversion_problems(options: LogOptions) -> Iterator[Problem]:
+    """A value of nothing, and columns that have two roles."""
+    if options.value is not None and options.conversion is None:
+        yield Problem(
+            f"value: '{options.value}' is the value of conversions, and no conversion is named",
+            remedy="Name the column of conversions with --conversion (in Python: conversion=...).",
+            code="value-needs-conversion",
+        )
+    if options.conversion is None:
+        return
+    own = [name for name in (options.conversion, options.value) if name is not None]
+    roles = [*own, *options.columns.values(), *([options.part] if options.part else [])]
+    if twice := sorted({name for name in own if roles.count(name) > 1}):
+        yield Problem(
+            f"conversion and value: {', '.join(twice)} already has another role",
+            remedy="Name a column of their own.",
+            code="reserved-column",
+        )
+    taken = {*own, *OUTCOMES, "conversions"}
+    if clash := [name for name in options.context if name in taken]:
+        yield Problem(
+            f"context: {', '.join(clash)} cannot be a context where conversions are counted",
+            code="reserved-column",
         )
 
 
@@ -250,6 +291,8 @@ def resolve_columns(names: Sequence[str], options: LogOptions, source: str = "lo
     chosen = dict(options.columns)
     if options.part is not None:
         chosen["part"] = options.part
+    outcomes = {name: getattr(options, name) for name in OUTCOMES}
+    chosen |= {name: own for name, own in outcomes.items() if own is not None}
     for canonical, own in chosen.items():
         if own not in names:
             problems.append(unknown_column(f"column '{own}' (given for {canonical})", own, names))
@@ -265,6 +308,7 @@ def resolve_columns(names: Sequence[str], options: LogOptions, source: str = "lo
     if "position" in options.context:
         wanted.append("position")
     wanted += ["displays", "clicks"] if counted else ["click"]
+    wanted += [name for name in OUTCOMES if name in chosen]
     if options.page_parts is None:
         wanted.append("part")
     # users are only checked, not counted by, so ambiguous columns for them are ignored

@@ -61,7 +61,7 @@ def read_pages(log: Any, options: LogOptions, counts: ClickCounts) -> ShownPages
         # one row per display: the counting expression converts positions and ids as for counts
         expression = count_expression(rows.mutate(**{PAGE: rows.page_id}), by_page, options, rules)
         displays = expression.to_pyarrow()
-        keys = counts.to_table().drop_columns(["displays", "clicks"])
+        keys = counts.keys()
         entry = entries_of(displays, columns, options, keys, text=opened.text)
     known = entry >= 0
     clicks, amount = (displays[name].to_numpy() for name in ("clicks", "displays"))

@@ -174,6 +174,7 @@ def scored_displays(fitted: FittedModel, counts: ClickCounts) -> ScoredDisplays:
         context=displayed(lists.given).astype(np.int64),
         displays=pages,
         clicks=np.where(clicked, pages, 0),
+        conversions=None,
         part=None,
         parts=None,
         lists=None,

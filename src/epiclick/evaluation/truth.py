@@ -1,7 +1,7 @@
 """Coverage of a model's intervals in a simulated world, whose truth is known."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -47,12 +47,15 @@ class Truth:
         keys: query_id and doc_id of the items.
         relevance: (items,) probability of a click if examined.
         users: how users click, as in `simulate`.
+        worth: (items,) what a click on each leads to: probability of a `conversion`, and expected
+            `value`; empty in a world without conversions.
     """
 
     position_bias: np.ndarray
     keys: pa.Table
     relevance: np.ndarray
     users: str = "pbm"
+    worth: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def bias_at(self, contexts: pa.Table) -> np.ndarray:
         """(contexts,) true bias; NaN where the contexts are not those of this world.
@@ -85,11 +88,20 @@ class Truth:
 
     def relevance_of(self, query_id: pa.Array, doc_id: pa.Array) -> np.ndarray:
         """(pairs,) true relevance; NaN for pairs that are not in this world."""
+        return self._of_pairs(self.relevance, query_id, doc_id)
+
+    def worth_of(self, name: str, query_id: pa.Array, doc_id: pa.Array) -> np.ndarray:
+        """(pairs,) what a click leads to; NaN where this world has no such truth."""
+        values = self.worth.get(name, np.full(len(self.relevance), np.nan))
+        return self._of_pairs(values, query_id, doc_id)
+
+    def _of_pairs(self, values: np.ndarray, query_id: pa.Array, doc_id: pa.Array) -> np.ndarray:
+        """(pairs,) values of items (items,); NaN for pairs that are not in this world."""
         row = locate_rows(
             {"query_id": query_id, "doc_id": doc_id},
             {name: self.keys[name] for name in ("query_id", "doc_id")},
         )
-        return np.where(row >= 0, self.relevance[row], np.nan)
+        return np.where(row >= 0, values[row], np.nan)
 
 
 def read_truth(folder: str | Path) -> Truth:
@@ -111,11 +123,15 @@ def read_truth(folder: str | Path) -> Truth:
         )
     truth = read_truth_file(folder)
     with world_file(folder, truth, RELEVANCE) as path:
-        table = pq.read_table(path, columns=["query_id", "doc_id", "relevance"], partitioning=None)
+        table = pq.read_table(path, partitioning=None)
         relevance = table["relevance"].to_numpy().astype(float)
+        worth: dict[str, np.ndarray] = {}
+        if "conversion" in table.column_names:
+            worth["conversion"] = table["conversion"].to_numpy()
+            worth["value"] = worth["conversion"] * table["value"].to_numpy()
     with reading(folder / TRUTH, REMEDY):
         bias, users = position_bias_of(truth), users_of_world(truth)
-    return Truth(bias, table.select(["query_id", "doc_id"]), relevance, users)
+    return Truth(bias, table.select(["query_id", "doc_id"]), relevance, users, worth)
 
 
 CURVE_LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)

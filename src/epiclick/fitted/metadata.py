@@ -17,6 +17,7 @@ from epiclick.data.features import FeatureScaler
 from epiclick.data.schema import LogOptions
 from epiclick.errors import InputError
 from epiclick.fitted.parameters import ParameterPosterior, Parameters
+from epiclick.fitted.revenue import Revenue
 from epiclick.fitted.state import (
     FeatureSpec,
     FittedModel,
@@ -170,6 +171,7 @@ def describe(fitted: FittedModel) -> dict[str, Any]:
         "options": fitted.options.to_dict(),
         "training": _describe_training(fitted.training),
         "posterior": None if fitted.posterior is None else _describe_posterior(fitted.posterior),
+        **({} if fitted.conversion is None else {"conversion": describe(fitted.conversion)}),
     }
 
 
@@ -192,10 +194,13 @@ def rebuild(
     items: Items | None,
     posterior: Mapping[str, np.ndarray] | None = None,
     members: tuple[Parameters, ...] = (),
+    conversion: FittedModel | None = None,
+    revenue: Revenue | None = None,
 ) -> FittedModel:
     """The model from the metadata of `describe` and its arrays; raises one of MALFORMED.
 
-    Unknown keys are ignored: a later release may add some.
+    Unknown keys are ignored: a later release may add some. The model of conversions is rebuilt from
+    its own metadata, under `conversion`.
     """
     features = get(metadata, "features", dict, type(None))
     return FittedModel(
@@ -213,6 +218,8 @@ def rebuild(
         posterior=None if posterior is None else _posterior(metadata, posterior),
         members=members,
         click_model=get(metadata, "click_model", str),
+        conversion=conversion,
+        revenue=revenue,
     )
 
 

@@ -461,9 +461,7 @@ def chunks_of(counts: ClickCounts, size: int) -> Iterator[tuple[int, int, ClickC
                 doc_id=counts.doc_id.slice(first, last - first),
                 pair=counts.pair[start:stop] - first,
                 context=counts.context[start:stop],
-                displays=counts.displays[start:stop],
-                clicks=counts.clicks[start:stop],
-                part=None if counts.part is None else counts.part[start:stop],
+                **counts.amounts(slice(start, stop)),
                 pages=None,
                 lists=None,  # its pages may have items of other chunks
                 feature_row=None if counts.feature_row is None else counts.feature_row[first:last],

@@ -13,6 +13,7 @@ from epiclick.click_models.registry import CLICK_MODELS, REGISTRY
 from epiclick.data.features import FeatureScaler
 from epiclick.data.schema import LogOptions
 from epiclick.fitted.parameters import ParameterPosterior, Parameters
+from epiclick.fitted.revenue import Revenue
 from epiclick.relevance.heads import HEADS, ID_BETA, NETWORK_BETA, POINT, RelevanceHead
 
 HEADS_OF: Mapping[str, tuple[str, ...]] = {
@@ -135,6 +136,9 @@ class FittedModel:
             the paper's estimators and for pointwise models.
         members: networks of an ensemble; empty without one.
         click_model: name of the click model, a key of `CLICK_MODELS`.
+        conversion: the model of conversions after clicks, whose relevance is the probability of
+            one: a cascade model of `conversion_counts`. None if the log was read without any.
+        revenue: value of these conversions; None if it was not counted.
     """
 
     kind: str
@@ -151,6 +155,8 @@ class FittedModel:
     posterior: ParameterPosterior | None = None
     members: tuple[Parameters, ...] = ()
     click_model: str = "pbm"
+    conversion: "FittedModel | None" = None
+    revenue: Revenue | None = None
 
     @property
     def relevance_head(self) -> RelevanceHead:
@@ -176,3 +182,8 @@ def history_of(fitted: FittedModel) -> tuple[str, ...]:
 def given_of(fitted: FittedModel) -> tuple[pa.Table, np.ndarray]:
     """The given contexts of a model, in order, and the index of each context's own, (contexts,)."""
     return given_contexts(fitted.contexts, history_of(fitted))
+
+
+def conversion_of_items(fitted: FittedModel) -> Items | None:
+    """Conversions of the items that a model keeps, in the same order; None if it has none."""
+    return None if fitted.conversion is None else fitted.conversion.items

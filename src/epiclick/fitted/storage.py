@@ -35,6 +35,7 @@ from epiclick.fitted.parameters import (
     from_arrays,
     to_arrays,
 )
+from epiclick.fitted.revenue import Revenue
 from epiclick.fitted.state import ITEM_NUMBERS, FittedModel, Items, QuerySets
 from epiclick.fitted.validation import validate
 
@@ -59,6 +60,10 @@ WEIGHTS, QUERIES, ITEMS, POSTERIOR, MEMBERS = (
     f"{name}.safetensors" for name in ("weights", "queries", "items", "posterior", "members")
 )
 NEEDED, OPTIONAL = {WEIGHTS, QUERIES}, {ITEMS, POSTERIOR, MEMBERS}
+CONVERSION, REVENUE = "conversion.", "revenue.safetensors"
+"""Files of the model of conversions begin with the first; values of conversions have their own."""
+
+OF_CONVERSIONS = {f"{CONVERSION}{name}" for name in NEEDED | OPTIONAL} | {REVENUE}
 MODEL = FolderKind("model", METADATA, FORMAT)
 
 GIVE = "Give the folder that save or `epiclick fit --out` wrote."
@@ -85,7 +90,7 @@ def read_metadata(folder: Path) -> dict[str, Any]:
         check_record(metadata)
         # only these files may be opened, none in another folder
         names = get(metadata, "files", dict)
-        if set(names) - OPTIONAL != NEEDED:
+        if set(names) - OPTIONAL - OF_CONVERSIONS != NEEDED:
             raise ValueError(f"it lists the files {', '.join(names) or 'none'}"[:200])
         for name in names:
             stated(metadata, name)
@@ -158,7 +163,12 @@ def pack(fitted: FittedModel) -> dict[str, bytes]:
     if fitted.members:
         each = [to_arrays(member) for member in fitted.members]
         files[MEMBERS] = {name: np.stack([arrays[name] for arrays in each]) for name in each[0]}
-    return {name: save(_contiguous(arrays)) for name, arrays in files.items()}
+    if fitted.revenue is not None:
+        files[REVENUE] = fitted.revenue.to_arrays()
+    packed = {name: save(_contiguous(arrays)) for name, arrays in files.items()}
+    if fitted.conversion is not None:
+        packed |= {f"{CONVERSION}{name}": file for name, file in pack(fitted.conversion).items()}
+    return packed
 
 
 def unpack_parameters(content: bytes) -> Parameters:
@@ -210,6 +220,11 @@ def unpack_items(content: bytes) -> Items:
     items = Items(**ids, **numbers, satisfied=arrays.pop("satisfied", None))
     _none_left(arrays)
     return items
+
+
+def unpack_revenue(content: bytes) -> Revenue:
+    """Values of conversions; raises as `unpack_parameters` does."""
+    return Revenue.from_arrays(load(content))
 
 
 def _contiguous(arrays: Arrays) -> Arrays:
@@ -282,22 +297,36 @@ def load_model(path: StrPath) -> FittedModel:
     folder = Path(path)
     try:
         metadata = read_metadata(folder)
-        parameters = _read_part(folder, metadata, WEIGHTS, unpack_parameters)
-        queries = _read_part(folder, metadata, QUERIES, unpack_queries)
-        items = _read_optional(folder, metadata, ITEMS, unpack_items)
-        posterior = _read_optional(folder, metadata, POSTERIOR, unpack_posterior)
-        members = _read_optional(folder, metadata, MEMBERS, unpack_members) or ()
+        fitted = _read_model(folder, metadata)
     except (OSError, MemoryError) as error:
         why = getattr(error, "strerror", None) or str(error) or "not enough memory"
         raise InputError(
             f"the model {folder} cannot be read ({why}). Check its path, permissions and size.",
             code="cannot-read",
         ) from error
-    with reading(folder / METADATA):
-        fitted = rebuild(upgraded(metadata), parameters, queries, items, posterior, members)
     validate(fitted, f"the model {folder}", REMEDY)
     _check_confidence(fitted, metadata["schema_version"], folder)
     return fitted
+
+
+def _read_model(folder: Path, metadata: Mapping[str, Any], prefix: str = "") -> FittedModel:
+    """A model whose files begin with the prefix, and within it its model of conversions."""
+    weights, queries, *optional = (
+        f"{prefix}{name}" for name in (WEIGHTS, QUERIES, ITEMS, POSTERIOR, MEMBERS)
+    )
+    parameters = _read_part(folder, metadata, weights, unpack_parameters)
+    known = _read_part(folder, metadata, queries, unpack_queries)
+    items = _read_optional(folder, metadata, optional[0], unpack_items)
+    posterior = _read_optional(folder, metadata, optional[1], unpack_posterior)
+    members = _read_optional(folder, metadata, optional[2], unpack_members) or ()
+    conversion = revenue = None
+    if not prefix and f"{CONVERSION}{WEIGHTS}" in metadata["files"]:
+        conversion = _read_model(folder, metadata, CONVERSION)
+        revenue = _read_optional(folder, metadata, REVENUE, unpack_revenue)
+    with reading(folder / METADATA):
+        own = get(metadata, "conversion", dict) if prefix else upgraded(metadata)
+        described = (own, parameters, known, items, posterior, members)
+        return rebuild(*described, conversion=conversion, revenue=revenue)
 
 
 def check_replaceable(path: StrPath) -> bool:

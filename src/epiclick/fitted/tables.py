@@ -12,6 +12,7 @@ import scipy
 
 from epiclick.arguments import BiasKind, check_choice, is_number, shown
 from epiclick.beta import Beta
+from epiclick.click_models.click_model import CONVERSION, SATISFACTION
 from epiclick.data.features import FeatureTable
 from epiclick.errors import InputError
 from epiclick.fitted.affine_table import affine_table
@@ -25,6 +26,7 @@ from epiclick.fitted.parameters import (
 from epiclick.fitted.prediction import floor_by, mean_emission, networks_of, relevance_of_rows
 from epiclick.fitted.state import FittedModel, Items, given_of
 from epiclick.relevance.average import beta_columns
+from epiclick.relevance.network import Layers
 
 RATIO_DRAWS = 100_000
 AVERAGE_DRAWS = 10_000
@@ -344,31 +346,52 @@ def relevance_frames(
         )
     draws = draws or parameter_draws(fitted)
     networks, floor, start = networks_of(draws), floor_by(fitted, draws), 0
-    rows, satisfied = np.arange(len(features)), None
-    if fitted.parameters.satisfaction:
-        layers = [draw.satisfaction for draw in draws]
-        satisfied = relevance_of_rows(fitted, layers, features, rows)
+    rows = np.arange(len(features))
+    after_click = {
+        name: relevance_of_rows(model, layers, features, rows)
+        for name, (model, layers) in _networks_after_click(fitted, draws).items()
+    }
     for first, second in relevance_of_rows(fitted, networks, features, rows):
         keys = features.keys.slice(start, first.shape[1])
         start += len(keys)
         columns = fitted.relevance_head.columns(first, second, level, above, floor)
-        if satisfied is not None:
-            own = fitted.relevance_head.columns(*next(satisfied), level)
-            columns |= satisfaction_columns(own["mean"], own["low"], own["high"])
+        for name, betas in after_click.items():
+            own = fitted.relevance_head.columns(*next(betas), level)
+            columns |= outcome_columns(name, own["mean"], own["low"], own["high"])
         yield frame_of(keys["query_id"], keys["doc_id"], columns)
 
 
-def satisfaction_columns(
-    mean: np.ndarray, low: np.ndarray, high: np.ndarray
+def _networks_after_click(
+    fitted: FittedModel, draws: Sequence[Parameters]
+) -> dict[str, tuple[FittedModel, list[Layers]]]:
+    """Outcomes of a click that a model has: the model and networks of each."""
+    found: dict[str, tuple[FittedModel, list[Layers]]] = {}
+    if fitted.parameters.satisfaction:
+        found[SATISFACTION.name] = (fitted, [draw.satisfaction for draw in draws])
+    if fitted.conversion is not None:
+        drawn = parameter_draws(fitted.conversion)
+        found[CONVERSION.name] = (fitted.conversion, networks_of(drawn))
+    return found
+
+
+def outcome_columns(
+    name: str, mean: np.ndarray, low: np.ndarray, high: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Columns of the probability that a click satisfies, for click models with that channel."""
-    return {"satisfaction": mean, "satisfaction_low": low, "satisfaction_high": high}
+    """Columns of the probability of an outcome of a click, such as satisfaction."""
+    return {name: mean, f"{name}_low": low, f"{name}_high": high}
 
 
-def item_frame(items: Items, *, above: float | None = None, level: float = 0.9) -> pd.DataFrame:
+def item_frame(
+    items: Items,
+    *,
+    above: float | None = None,
+    level: float = 0.9,
+    conversion: Items | None = None,
+) -> pd.DataFrame:
     """The same columns for the items of the training log, given their clicks there.
 
-    Satisfaction has the interval of `level` of the Beta with its mean and variance.
+    `conversion` has the probability of a conversion after a click on each. Satisfaction has the
+    interval of `level` of the Beta with its mean and variance.
     """
     check_above(above)
     betas = Beta(items.alpha, items.beta)
@@ -376,7 +399,10 @@ def item_frame(items: Items, *, above: float | None = None, level: float = 0.9) 
     columns = beta_columns(betas, betas.mean, items.low, items.high, share)
     if items.satisfied is not None:
         satisfied = Beta(*items.satisfied.T)
-        columns |= satisfaction_columns(satisfied.mean, *satisfied.interval(level))
+        columns |= outcome_columns(SATISFACTION.name, satisfied.mean, *satisfied.interval(level))
+    if conversion is not None:
+        mean = Beta(conversion.alpha, conversion.beta).mean
+        columns |= outcome_columns(CONVERSION.name, mean, conversion.low, conversion.high)
     return frame_of(items.query_id, items.doc_id, columns)
 
 

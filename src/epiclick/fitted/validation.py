@@ -1,6 +1,7 @@
 """Validation of fitted models, before they are written and after they are read."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -72,6 +73,28 @@ def _problems(fitted: FittedModel) -> Iterator[Problem]:
         yield from _id_problems(f"queries.{name}", getattr(fitted.queries, name))
     if fitted.items is not None:
         yield from _item_problems(fitted.items)
+    if fitted.conversion is not None:
+        yield from _conversion_problems(fitted, fitted.conversion)
+
+
+def _conversion_problems(fitted: FittedModel, conversion: FittedModel) -> Iterator[Problem]:
+    """The model of conversions is a model of the same items, with the same features."""
+    for problem in _problems(conversion):
+        yield replace(problem, what=f"conversion: {problem.what}")
+    names = [None if m.features is None else m.features.names for m in (fitted, conversion)]
+    pairs = [None if m.items is None else len(m.items.query_id) for m in (fitted, conversion)]
+    if names[0] != names[1] or pairs[0] != pairs[1] or conversion.conversion is not None:
+        what = "the model of conversions has other features or items than that of clicks"
+        yield Problem(what, code="conversion-mismatch")
+    if fitted.revenue is None:
+        return
+    arrays = fitted.revenue.to_arrays()
+    for name, array in arrays.items():
+        yield from _number_problems(f"revenue.{name}", array)
+    shapes: dict[str, tuple[int, ...]] = {"numbers": (3,), "draws": (len(fitted.revenue.draws),)}
+    shapes |= {} if pairs[0] is None else {"items": (pairs[0], 2)}
+    if {name: np.shape(array) for name, array in arrays.items()} != shapes:
+        yield Problem("revenue has arrays of other shapes than the items", code="shape-mismatch")
 
 
 def _name_problems(fitted: FittedModel) -> Iterator[Problem]:

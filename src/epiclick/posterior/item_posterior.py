@@ -18,6 +18,7 @@ is the quantile of probability F(z) of the average of the draws' Betas.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -152,6 +153,15 @@ class ItemPosterior:
     low: np.ndarray
     high: np.ndarray
     above: np.ndarray | None = None
+
+    @classmethod
+    def of_betas(cls, betas: Beta, level: float, above: float | None = None) -> Self:
+        """The average of Betas over draws, (draws, pairs)."""
+        average = BetaAverage(betas.alpha, betas.beta)
+        mean, variance = total_moments(betas.mean, betas.variance)
+        low, high = (average.quantile(end) for end in ((1 - level) / 2, (1 + level) / 2))
+        share = None if above is None else 1 - average.cdf(np.full(len(mean), above))
+        return cls(mean, variance, low, high, share)
 
     @property
     def betas(self) -> Beta:

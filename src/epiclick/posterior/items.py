@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from epiclick.batching.distinct import distinct_counts
+from epiclick.click_models.click_model import CONVERSION, SATISFACTION
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import read_features
 from epiclick.errors import InputError
@@ -19,13 +20,13 @@ from epiclick.fitted.prediction import (
     networks_of,
     relevance_of_pairs,
 )
-from epiclick.fitted.state import FittedModel, Items
+from epiclick.fitted.state import FittedModel, Items, conversion_of_items
 from epiclick.fitted.tables import (
     check_above,
     frame_of,
     item_frame,
+    outcome_columns,
     relevance_frames,
-    satisfaction_columns,
 )
 from epiclick.relevance.average import beta_columns
 
@@ -89,12 +90,26 @@ def posterior_frames(
         known, satisfied = reading_items(fitted, counts, level, above=above, draws=draws)
         columns = beta_columns(known.betas, known.mean, known.low, known.high, known.above)
         assert satisfied is not None
-        columns |= satisfaction_columns(satisfied.mean, satisfied.low, satisfied.high)
+        columns |= outcome_columns(SATISFACTION.name, satisfied.mean, satisfied.low, satisfied.high)
+        columns |= _conversion_columns(fitted, counts, level)
         yield frame_of(counts.query_id, counts.doc_id, columns)
         return
     for part, known in posteriors(fitted, counts, level, above=above, draws=draws):
         columns = beta_columns(known.betas, known.mean, known.low, known.high, known.above)
+        columns |= _conversion_columns(fitted, part, level)
         yield frame_of(part.query_id, part.doc_id, columns)
+
+
+def _conversion_columns(
+    fitted: FittedModel, counts: ClickCounts, level: float
+) -> dict[str, np.ndarray]:
+    """Columns of the probability of a conversion after a click; none if the model has no such."""
+    if fitted.conversion is None:
+        return {}
+    from epiclick.posterior.conversion_items import conversion_posterior
+
+    known = conversion_posterior(fitted.conversion, counts, level)
+    return outcome_columns(CONVERSION.name, known.mean, known.low, known.high)
 
 
 def known_items(fitted: FittedModel, counts: ClickCounts, level: float) -> Items:
@@ -139,7 +154,7 @@ def judged_items(
                 "the model was trained with features; give those of the items",
                 code="features-needed",
             )
-        return item_frame(fitted.items)
+        return item_frame(fitted.items, conversion=conversion_of_items(fitted))
     frames: list[pd.DataFrame] = []
     table = None if features is None else read_features(features)
     if table is not None:

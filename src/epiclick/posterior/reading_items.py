@@ -17,7 +17,6 @@ from epiclick.fitted.prediction import lists_of, relevance_of_pairs
 from epiclick.fitted.state import FittedModel, Items
 from epiclick.posterior.item_posterior import ItemPosterior
 from epiclick.reading.stops import Chain, Evidence, Prior, Shapes
-from epiclick.relevance.average import BetaAverage, total_moments
 
 DRAWS = 32
 """Draws of the parameters, and of who went on."""
@@ -81,27 +80,18 @@ def reading_items(
     drawn = reading_item_draws(fitted, counts, draws or parameter_draws(fitted, DRAWS))
     satisfied = drawn.satisfaction
     return ReadingItems(
-        _averaged(drawn.attraction, level, above),
-        None if satisfied is None else _averaged(satisfied, level, None),
+        ItemPosterior.of_betas(drawn.attraction, level, above),
+        None if satisfied is None else ItemPosterior.of_betas(satisfied, level, None),
     )
 
 
 def kept_items(counts: ClickCounts, drawn: ItemDraws, level: float) -> Items:
     """The posterior of its log's pairs that a model without features keeps."""
-    known = _averaged(drawn.attraction, level, None)
+    known = ItemPosterior.of_betas(drawn.attraction, level, None)
     satisfied = None
     if drawn.satisfaction is not None:
-        matched = _averaged(drawn.satisfaction, level, None).betas
+        matched = ItemPosterior.of_betas(drawn.satisfaction, level, None).betas
         satisfied = np.stack([matched.alpha, matched.beta], axis=1)
     betas = known.betas
     ids = (counts.query_id, counts.doc_id)
     return Items(*ids, betas.alpha, betas.beta, known.low, known.high, satisfied)
-
-
-def _averaged(betas: Beta, level: float, above: float | None) -> ItemPosterior:
-    """The average over draws, (draws, pairs)."""
-    average = BetaAverage(betas.alpha, betas.beta)
-    mean, variance = total_moments(betas.mean, betas.variance)
-    low, high = (average.quantile(end) for end in ((1 - level) / 2, (1 + level) / 2))
-    share = None if above is None else 1 - average.cdf(np.full(len(mean), above))
-    return ItemPosterior(mean, variance, low, high, share)

@@ -1,6 +1,6 @@
 """From the pages of a log to the posterior of a model whose users may stop after a click."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -8,6 +8,7 @@ from epiclick.batching.pairset import Inputs
 from epiclick.click_models.click_model import SATISFACTION, ClickModel
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import FeatureScaler
+from epiclick.data.outcome_counts import outcome_counts
 from epiclick.fitted.parameters import ParameterPosterior, Parameters, from_vector, to_vector
 from epiclick.posterior.density import query_clusters
 from epiclick.posterior.joint_prior import Prior, layer_spread
@@ -164,33 +165,10 @@ def complete_log(
     known = found.chains[0].sweep(density.items(found.vector))
     evidence = density.evidence
     return from_vector(own, clicks, anchor, found.vector), Outcomes(
-        _as_counts(counts, known.read, evidence.clicks),
-        _as_counts(counts, known.stopped + known.went_on, known.stopped),
+        outcome_counts(counts, known.read, evidence.clicks),
+        outcome_counts(counts, known.stopped + known.went_on, known.stopped),
     )
 
 
 START_MEAN = 0.2
 """Relevance that a search without features starts from."""
-
-
-def _as_counts(counts: ClickCounts, trials: np.ndarray, successes: np.ndarray) -> ClickCounts:
-    """Outcomes of pairs as displays and clicks under the cascade model, before any click."""
-    import pyarrow as pa
-
-    from epiclick.click_models.cascade import CLICKED_ABOVE
-
-    tried = np.flatnonzero(trials > 0)
-    return replace(
-        counts,
-        contexts=pa.table({"position": [1, 1], CLICKED_ABOVE: [0, 1]}),
-        pair=tried,
-        context=np.zeros(len(tried), np.int64),
-        displays=trials[tried],
-        clicks=successes[tried],
-        part=None,
-        parts=None,
-        pages=None,
-        page_clicks=None,
-        options=replace(counts.options, click_model="cascade", context=("position",)),
-        lists=None,
-    )

@@ -1,7 +1,7 @@
 """Which ranker to ship: values, differences and the verdict."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from epiclick.comparison.result import Comparison
+from epiclick.comparison.slots import ALL_MEASURES
 from epiclick.comparison.verdict import SURE, Check, Difference, backtest_check, chance
 from epiclick.report.chart import Axis, Chart, Layer, with_intervals
 from epiclick.report.markup import (
@@ -74,6 +75,34 @@ class RankerRow:
 
 
 @dataclass(frozen=True)
+class Further:
+    """Values of rankers by another measure than the one that decides.
+
+    Attributes:
+        unit: what is counted per page.
+        rows: name, value, low, high and probability of being best of each ranker, the order being
+            that of the comparison.
+        differences: of the best by the measure that decides against each other one.
+    """
+
+    unit: str
+    rows: tuple[tuple[str, float, float, float, float], ...]
+    differences: tuple[Difference, ...]
+
+    @classmethod
+    def of(cls, found: Comparison, measure: str, others: list[Difference]) -> "Further":
+        """By one of the comparison's further measures."""
+        own = ALL_MEASURES[measure]
+        columns = ["name", own.column]
+        columns += [f"{own.column}_{end}" for end in ("low", "high", "prob_best")]
+        return cls(
+            own.unit,
+            tuple(found.rankers[columns].itertuples(index=False, name=None)),
+            tuple(found.difference(each.name, each.against, measure) for each in others),
+        )
+
+
+@dataclass(frozen=True)
 class Rankers:
     """A comparison of rankers.
 
@@ -91,6 +120,8 @@ class Rankers:
         checks: those that did not pass and matter for the choice.
         verdict: as a sentence.
         notes: what was left out or assumed.
+        unit: what is counted per page.
+        further: values and differences by further measures, such as conversions per page.
     """
 
     queries: int
@@ -106,6 +137,8 @@ class Rankers:
     checks: tuple[Check, ...]
     verdict: str
     notes: tuple[str, ...]
+    unit: str = "clicks"
+    further: tuple["Further", ...] = ()
 
     @property
     def state(self) -> ShipState:
@@ -142,6 +175,8 @@ def rankers(sources: Sources, quality: Quality | Absent | None = None) -> Ranker
         is_backtested=found.backtest is not None,
         has_log=found.has_log,
         checks=(*found.checks(), *more),
+        unit=found.unit,
+        further=tuple(Further.of(found, measure, others[:MOST_PAIRS]) for measure in found.further),
     )
 
 
@@ -217,7 +252,8 @@ def rankers_section(report: "Report") -> str:
         f'<p class="verdict is-{found.state}"><b>Verdict:</b> {escape(found.verdict)}</p>',
         backtest,
         f'<div class="charts">{charts}</div>',
-        _differences(found),
+        _differences(found, found.differences),
+        *(_further(found, each) for each in found.further),
         folded("Where the uncertainty comes from", _spread(found)) if found.is_uncertain else "",
         folded("How the comparison was made", bullets(f"{note}." for note in found.notes))
         if found.notes
@@ -230,16 +266,16 @@ def _values(found: Rankers) -> str:
     level = f"{found.level:.0%}"
     knows_truth = not any(math.isnan(row.truth) for row in rows)
     aid = (
-        f"Expected clicks per page, with {level} intervals; rankers share much of their "
+        f"Expected {found.unit} per page, with {level} intervals; rankers share much of their "
         "uncertainty, so even rankers with overlapping intervals may clearly differ."
     )
     if not found.is_uncertain:
-        aid = "Expected clicks per page; this model does not report its uncertainty."
+        aid = f"Expected {found.unit} per page; this model does not report its uncertainty."
     chart = Chart(
         "values",
-        f"Clicks per page, over {found.queries:,} queries",
+        f"{found.unit.capitalize()} per page, over {found.queries:,} queries",
         aid,
-        Axis("clicks per page"),
+        Axis(f"{found.unit} per page"),
         Axis("", names=tuple(row.name for row in rows)),
         (
             with_intervals(
@@ -249,10 +285,11 @@ def _values(found: Rankers) -> str:
                 [_tooltip(found, row) for row in rows],
                 rows if found.is_uncertain else (),
             ),
-            *([_truth(rows)] if knows_truth else []),
+            *([_truth(found, rows)] if knows_truth else []),
         ),
     )
-    columns = ("ranker", "clicks per page", f"{level} interval", "P(best)", "expected loss", "seen")
+    unit = f"{found.unit} per page"
+    columns = ("ranker", unit, f"{level} interval", "P(best)", "expected loss", "seen")
     numbers = table(
         (*columns, "truth") if knows_truth else columns,
         (
@@ -271,21 +308,21 @@ def _values(found: Rankers) -> str:
     return figure(chart, numbers)
 
 
-def _truth(rows: list[RankerRow]) -> Layer:
+def _truth(found: Rankers, rows: list[RankerRow]) -> Layer:
     """True values, just above the expected ones."""
     return Layer(
         "points",
         "truth",
         [row.truth for row in rows],
         range(len(rows)),
-        [f"{row.name}: truly {number(row.truth, 4)} clicks per page" for row in rows],
+        [f"{row.name}: truly {number(row.truth, 4)} {found.unit} per page" for row in rows],
         colour="truth",
         offset=0.18,
     )
 
 
 def _tooltip(found: Rankers, row: RankerRow) -> str:
-    text = f"{row.name}: {number(row.value, 4)} clicks per page"
+    text = f"{row.name}: {number(row.value, 4)} {found.unit} per page"
     if not found.is_uncertain:
         return text
     ends = f"{number(row.low, 4)} to {number(row.high, 4)}"
@@ -303,7 +340,7 @@ def _lead(found: Rankers) -> str:
         f"Lead of {lead.name} over {lead.against}",
         f"Probability of each lead given the clicks: the part to the right of the dashed line at 0 "
         f"favours {lead.name}.",
-        Axis("difference in clicks per page"),
+        Axis(f"difference in {found.unit} per page"),
         Axis("probability", "percent", low=0),
         (
             Layer(
@@ -312,7 +349,7 @@ def _lead(found: Rankers) -> str:
                 middles,
                 found.heights,
                 [
-                    f"{one:+.4f} to {other:+.4f} clicks per page: {percent(share)}"
+                    f"{one:+.4f} to {other:+.4f} {found.unit} per page: {percent(share)}"
                     for (one, other), share in zip(pairwise(edges), found.heights, strict=True)
                 ],
                 size=size,
@@ -324,14 +361,32 @@ def _lead(found: Rankers) -> str:
     return figure(chart)
 
 
-def _differences(found: Rankers) -> str:
-    if not found.differences:
+def _further(found: Rankers, own: Further) -> str:
+    """Values and differences by a further measure."""
+    sure = found.is_uncertain
+    values = table(
+        ("ranker", f"{own.unit} per page", f"{found.level:.0%} interval", "P(best)"),
+        (
+            (
+                name,
+                number(value, 4),
+                f"{number(low, 4)} to {number(high, 4)}" if sure else "–",
+                chance(best) if sure else "–",
+            )
+            for name, value, low, high, best in own.rows
+        ),
+    )
+    return values + _differences(found, own.differences)
+
+
+def _differences(found: Rankers, differences: Sequence[Difference]) -> str:
+    if not differences:
         return ""
     return table(
         (
             "ranker",
             "against",
-            "clicks per page",
+            f"{differences[0].unit} per page",
             "relative",
             f"{found.level:.0%} interval",
             "P(better)",
@@ -347,7 +402,7 @@ def _differences(found: Rankers) -> str:
                 else "–",
                 chance(each.prob_better) if found.is_uncertain else "–",
             )
-            for each in found.differences
+            for each in differences
         ),
         texts=2,
     )

@@ -67,7 +67,9 @@ def select(
     """
     _check(holdout, level, seed)
     check_choice("missing_features", missing_features, ("error", "drop"))
-    reading = replace(options_of(options, settings), part=None, page_parts=None)
+    # which model predicts clicks best does not depend on what follows from them
+    reading = options_of(options, settings)
+    reading = replace(reading, part=None, page_parts=None, conversion=None, value=None)
     names = _names(models)
     with unchanged(source):
         log = _log(source, reading, holdout, seed, missing_features, features)

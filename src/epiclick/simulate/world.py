@@ -14,13 +14,17 @@ from epiclick.beta import Beta
 from epiclick.data.features import FeatureTable
 from epiclick.errors import InputError, Problem
 from epiclick.simulate import world_items
+from epiclick.simulate.purchases import PURCHASE, Purchases
 from epiclick.simulate.users import USERS, examination_table
 from epiclick.simulate.world_settings import WorldSettings, resolve_settings
 
 if TYPE_CHECKING:
     from epiclick.data.counts import ClickCounts
 
-STAGES = ("rankings", "relevance", "policy", "pages", "displays", "clicks", "satisfaction")
+STAGES = (
+    *("rankings", "relevance", "policy", "pages", "displays", "clicks", "satisfaction"),
+    "conversions",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,11 +36,13 @@ class World:
         features: all (query, doc) pairs.
         relevance: (pairs,) zeta of each pair; with personal users its mean over users.
         position_bias: (positions,) theta.
-        log: page_id, query_id, doc_id, position (from 1), click; page by page, top to bottom.
+        log: page_id, query_id, doc_id, position (from 1), click; page by page, top to bottom. With
+            conversions also purchase and revenue.
         prior: the Betas that relevance was drawn from; None unless relevance="beta" and users have
             no taste of their own (the mean over users follows no Beta).
         satisfaction: (pairs,) probability that a click on the pair ends the search, for users who
             can be satisfied.
+        purchases: conversions after clicks; None in a world without.
     """
 
     settings: WorldSettings
@@ -46,6 +52,7 @@ class World:
     log: pa.Table
     prior: Beta | None = None
     satisfaction: np.ndarray | None = None
+    purchases: Purchases | None = None
 
     def chances(self, rows: np.ndarray, position_bias: np.ndarray | None = None) -> np.ndarray:
         """Probability of a click on each item of pages, given by rows of `features`, (pages, K)."""
@@ -75,6 +82,11 @@ class World:
     def clicks(self) -> int:
         """Number of clicks in the log."""
         return int(pc.sum(self.log["click"]).as_py())
+
+    @property
+    def conversions(self) -> int:
+        """Number of purchases in the log; 0 in a world without."""
+        return 0 if self.purchases is None else int(pc.sum(self.log[PURCHASE]).as_py())
 
     def counts(self, **options: Any) -> "ClickCounts":
         """The log counted per (query, doc, position), with the options of `read_log`."""
@@ -113,6 +125,7 @@ def simulate(
     policy_strength: float = 1.0,
     taste_sd: float = 1.0,
     seed: int = 0,
+    conversions: bool = False,
 ) -> World:
     """Simulate clicks as the paper does; the same arguments give the same world.
 
@@ -132,6 +145,7 @@ def simulate(
         taste_sd: spread of tastes among personal users, in logits.
         seed: each stage has its own stream, so that, for example, more pages leave the items as
             they were.
+        conversions: whether clicks may lead to a purchase: adds the columns purchase and revenue.
     """
     settings = resolve_settings(
         dataset=_name(dataset),
@@ -146,6 +160,7 @@ def simulate(
         policy_strength=policy_strength,
         taste_sd=taste_sd,
         seed=seed,
+        conversions=conversions,
     )
     rng = random_streams(settings.seed)
     table = world_items.make_items(settings, dataset, rng["rankings"])
@@ -159,9 +174,15 @@ def simulate(
         # most clicks satisfy: counting what is above the last click is then visibly biased
         satisfaction = rng["satisfaction"].beta(betas.beta, betas.alpha)
     log = show_pages(settings, table, groups, scores, zeta, rng, satisfaction)
+    purchases = None
+    if settings.conversions:
+        purchases = Purchases.draw(table, rng["conversions"])
+        row = table.locate(log["query_id"].combine_chunks(), log["doc_id"].combine_chunks())
+        log = purchases.logged(log, row, rng["conversions"])
     if USERS[settings.users].has_taste:
         zeta, prior = world_items.mean_over_users(zeta, settings.taste_sd), None
-    return World(settings, table, zeta, np.array(settings.theta), log, prior, satisfaction)
+    theta_k = np.array(settings.theta)
+    return World(settings, table, zeta, theta_k, log, prior, satisfaction, purchases)
 
 
 def random_streams(seed: int) -> dict[str, np.random.Generator]:

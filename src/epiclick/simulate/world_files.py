@@ -22,6 +22,7 @@ from epiclick.data.checksums import (
 from epiclick.data.features import FeatureTable
 from epiclick.data.writing import FolderKind, replacing
 from epiclick.errors import InputError
+from epiclick.simulate.purchases import Purchases
 from epiclick.simulate.users import USERS
 from epiclick.simulate.world import World
 from epiclick.simulate.world_settings import WorldSettings
@@ -78,6 +79,9 @@ def load_world(folder: Path) -> World:
             prior=prior,
             satisfaction=table["satisfaction"].to_numpy()
             if "satisfaction" in table.column_names
+            else None,
+            purchases=Purchases(table["conversion"].to_numpy(), table["value"].to_numpy())
+            if "conversion" in table.column_names
             else None,
         )
 
@@ -164,6 +168,9 @@ def _truth_table(world: World) -> pa.Table:
         table = table.append_column("label", keys["label"])
     if world.satisfaction is not None:
         table = table.append_column("satisfaction", pa.array(world.satisfaction))
+    if world.purchases is not None:
+        table = table.append_column("conversion", pa.array(world.purchases.conversion))
+        table = table.append_column("value", pa.array(world.purchases.value))
     if world.prior is not None:
         table = table.append_column("alpha", pa.array(world.prior.alpha))
         table = table.append_column("beta", pa.array(world.prior.beta))

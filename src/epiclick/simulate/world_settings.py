@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from epiclick.arguments import shown
+from epiclick.arguments import is_switch, shown
 from epiclick.errors import InputError, Problem
 from epiclick.simulate.users import USERS
 
@@ -35,6 +35,7 @@ class WorldSettings:
         policy_strength: factor on the logging policy's scores.
         taste_sd: standard deviation of a user's taste in logits (users="personal").
         seed: of everything random.
+        conversions: whether clicks may lead to a purchase.
     """
 
     queries: int | None
@@ -49,10 +50,14 @@ class WorldSettings:
     policy_strength: float
     taste_sd: float
     seed: int
+    conversions: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """The settings in JSON types."""
-        return {**asdict(self), "theta": list(self.theta)}
+        record = {**asdict(self), "theta": list(self.theta)}
+        if not self.conversions:  # earlier releases read worlds without
+            del record["conversions"]
+        return record
 
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> "WorldSettings":
@@ -74,6 +79,7 @@ def resolve_settings(
     policy_strength: float,
     taste_sd: float,
     seed: int,
+    conversions: bool = False,
 ) -> WorldSettings:
     """Fill in defaults; one InputError reports all invalid arguments."""
     sizes = {"queries": queries, "docs": docs, "features": features}
@@ -124,6 +130,9 @@ def resolve_settings(
     if not _whole(seed, at_least=0):
         rule = "seed must be a whole number, 0 or above"
         problems.append(_problem(rule, "seed", seed, "not-whole-number"))
+    if not is_switch(conversions):
+        rule = "conversions must be True or False"
+        problems.append(_problem(rule, "conversions", conversions, "not-a-switch"))
     if theta is not None:
         problems += _theta_problems(theta, positions, users)
     if problems:
@@ -140,6 +149,7 @@ def resolve_settings(
         policy_strength=float(policy_strength),
         taste_sd=float(taste_sd),
         seed=int(seed),
+        conversions=bool(conversions),
     )
 
 
