@@ -466,6 +466,7 @@ def chunks_of(counts: ClickCounts, size: int) -> Iterator[tuple[int, int, ClickC
                 part=None if counts.part is None else counts.part[start:stop],
                 pages=None,
                 lists=None,  # its pages may have items of other chunks
+                sample=None,
                 feature_row=None if counts.feature_row is None else counts.feature_row[first:last],
             ),
         )

@@ -1,0 +1,63 @@
+"""Does going on after a click depend on the item that was clicked?
+
+Right below a click, in a model in which going on depends on the position only, an item is clicked
+as often below one clicked item as below another. How much is clicked below an item is learned on
+the other half of the pages.
+"""
+
+import numpy as np
+
+from epiclick.click_models.click_model import SATISFACTION, ClickModel
+from epiclick.diagnostics.clustered_score import stratified_score
+from epiclick.diagnostics.diagnostic import Diagnostic, Tested, more_or_less
+from epiclick.diagnostics.page_displays import PageDisplays
+from epiclick.diagnostics.skipped_items import knows_last_click
+
+PRIOR_DISPLAYS = 5.0  # below a clicked item, that pull its effect to 0
+
+
+def satisfies(model: ClickModel) -> bool:
+    """Whether going on after a click depends on the item."""
+    return SATISFACTION in model.channels
+
+
+def goes_on_by_position(model: ClickModel) -> bool:
+    """Whether clicks below a click depend on positions, but not on the clicked item."""
+    return knows_last_click(model) or (model.has_latent_state and not satisfies(model))
+
+
+def clicked_items(displays: PageDisplays) -> Tested | None:
+    """Whether clicks right below a click depend on what was clicked, given item and context."""
+    below = displays.below_click & displays.examined
+    clicked_pair = displays.pair[np.maximum(displays.last, 0)]
+    below &= clicked_pair >= 0
+    own, above = displays.where(below), clicked_pair[below & (displays.pair >= 0)]
+    if not len(own):
+        return None
+    stratum = 2 * own.stratum() + own.half
+    _, number = np.unique(stratum, return_inverse=True)
+    rest = own.clicked - (np.bincount(number, own.clicked) / np.bincount(number))[number]
+    tendency = np.zeros(len(own))
+    for learned, tested in own.crossed():
+        pairs = int(above.max()) + 1
+        total = np.bincount(above[learned], rest[learned], pairs)
+        often = np.bincount(above[learned], minlength=pairs)
+        tendency[tested] = (total / (often + PRIOR_DISPLAYS))[above[tested]]
+    score = stratified_score(stratum, own.query, own.clicked, tendency)
+    if score is None:
+        return None
+    return Tested(
+        score,
+        "going on after a click depends on the item that was clicked: right below a click, the "
+        f"same item in the same place is clicked {more_or_less(abs(score.effect))} if more was "
+        "clicked below that item on other pages (by a standard deviation)",
+    )
+
+
+CLICKED_ITEMS = Diagnostic(
+    "clicked_items",
+    "the item clicked right above",
+    goes_on_by_position,
+    satisfies,
+    clicked_items,
+)

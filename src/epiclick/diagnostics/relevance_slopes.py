@@ -1,0 +1,102 @@
+r"""Does the effect of the position depend on relevance?
+
+Under the examination hypothesis a click has the probability of a product, theta_c zeta, so that
+relevant and irrelevant items lose the same share of their clicks further down. Where users trust
+the top of a page, irrelevant items lose more. The test is for the interaction
+
+.. math:: \log P(y = 1) = \log\theta_c + \log\zeta_j - \beta\, w_c \log\hat\zeta_j,
+          \qquad w_c = 1 / \text{rank of the position},
+
+with the relevance of items from the other half of the pages, so that chance in an item's clicks at
+one position is not taken for its relevance.
+"""
+
+import numpy as np
+
+from epiclick.click_models.click_model import ClickModel
+from epiclick.data.robots import shrunk_ratio
+from epiclick.diagnostics.clustered_score import two_way_score
+from epiclick.diagnostics.diagnostic import Diagnostic, Tested
+from epiclick.diagnostics.page_displays import PageDisplays
+
+ROUNDS, TOLERANCE = 300, 1e-6
+
+
+def is_product(model: ClickModel) -> bool:
+    """Whether clicks need examination, which is learned, and relevance."""
+    return not model.knows_examination and not model.is_affine
+
+
+def is_affine(model: ClickModel) -> bool:
+    """Whether irrelevant items are clicked too."""
+    return model.is_affine
+
+
+def relevance_slopes(displays: PageDisplays) -> Tested | None:
+    """Whether irrelevant items lose more clicks than relevant ones further down."""
+    own = displays.where(displays.examined)
+    pairs, contexts = int(own.pair.max()) + 1, int(own.context.max()) + 1
+    _, rank = np.unique(own.position, return_inverse=True)
+    expected, property_ = np.zeros((2, len(own)))
+    for learned, tested in own.crossed():
+        theta, relevance = product_of_effects(
+            own.context[learned], own.pair[learned], own.clicked[learned], (contexts, pairs)
+        )
+        expected[tested] = (theta[own.context] * relevance[own.pair])[tested]
+        property_[tested] = (-np.log(relevance[own.pair]) / (1 + rank))[tested]
+    score = two_way_score(
+        2 * own.pair + own.half,
+        2 * own.context + own.half,
+        own.query,
+        own.clicked.astype(np.float64),
+        np.maximum(expected, 1e-300),
+        property_,
+    )
+    if score is None:
+        return None
+    where = "more" if score.change > 0 else "fewer"
+    return Tested(
+        score,
+        "the effect of the position depends on relevance: compared with others, items of low "
+        f"relevance get {where} of their clicks at the top of a page "
+        f"({abs(score.effect):.0%} for a standard deviation)",
+    )
+
+
+def product_of_effects(
+    context: np.ndarray, pair: np.ndarray, clicked: np.ndarray, size: tuple[int, int]
+) -> tuple[np.ndarray, np.ndarray]:
+    r"""(contexts,) theta and (pairs,) relevance with the clicks of every context and pair.
+
+    They solve :math:`\sum_j N_{jc} \theta_c \zeta_j = M_c` and, before shrinkage,
+    :math:`\sum_c N_{jc} \theta_c \zeta_j = M_j`, in turn: maximum likelihood for Poisson clicks,
+    which is consistent for any distribution of relevance. Relevance is then shrunk to its mean.
+    """
+    by_context, by_pair = (
+        np.bincount(context, clicked, size[0]),
+        np.bincount(pair, clicked, size[1]),
+    )
+    cell = context * size[1] + pair
+    cells, number = np.unique(cell, return_counts=True)
+    context, pair = cells // size[1], cells % size[1]
+    theta = by_context / np.maximum(np.bincount(context, number, size[0]), 1)
+    relevance = np.ones(size[1])
+    for _ in range(ROUNDS):
+        before = theta
+        looks = np.bincount(pair, number * theta[context], size[1])
+        relevance = by_pair / np.maximum(looks, 1e-300)
+        chances = np.bincount(context, number * relevance[pair], size[0])
+        theta = by_context / np.maximum(chances, 1e-300)
+        if np.all(np.abs(theta - before) <= TOLERANCE * before):
+            break
+    looks = np.bincount(pair, number * theta[context], size[1])
+    return theta, np.maximum(shrunk_ratio(by_pair, looks), 1e-12)
+
+
+RELEVANCE_SLOPES = Diagnostic(
+    "relevance_slopes",
+    "the relevance of items, in the effect of the position",
+    is_product,
+    is_affine,
+    relevance_slopes,
+)
