@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from epiclick.data.arrays import Columns, as_array, changes, locate_rows
+from epiclick.data.arrays import Columns, as_array, distinct, locate_rows
 from epiclick.data.page_lists import PageLists
 from epiclick.data.schema import LogColumns, LogOptions
 
@@ -123,11 +123,10 @@ def read_sample(
         clicked=(number(rows.click) == 1).fill_null(False),
         **{name: rows[name] for name in names},
     ).to_pyarrow()
-    # sorting here is faster than having the engine sort all columns
-    page_code = as_array(table["page_id"]).dictionary_encode().indices.to_numpy()
-    order = np.lexsort((table["position"].to_numpy(), page_code))
-    table = table.take(order)
-    page = np.cumsum(changes(as_array(table["page_id"]))) - 1
+    # in the order of page_id, as engines return rows in any; sorting here is faster than there
+    _, page = distinct({"page_id": as_array(table["page_id"])})
+    order = np.lexsort((table["position"].to_numpy(), page))
+    table, page = table.take(order), page[order]
     typed = settle_types(table, columns, options, text=text)
 
     def located(among: Columns) -> np.ndarray:

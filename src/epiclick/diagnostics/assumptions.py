@@ -61,8 +61,13 @@ class AssumptionCheck:
         """Whether the assumption is wrong, by more than chance and by enough to matter."""
         if self.tested is None:
             return False
-        score = self.tested.score
-        return score.p_value < self.level and abs(score.effect) >= LEAST_EFFECT
+        return self.p_value < self.level and abs(self.tested.score.effect) >= LEAST_EFFECT
+
+    @property
+    def p_value(self) -> float:
+        """Probability of such a score if the assumption is right."""
+        assert self.tested is not None
+        return self.tested.score.p_value(is_positive=self.diagnostic.is_positive)
 
     def to_dict(self) -> dict[str, Any]:
         """A record for JSON."""
@@ -70,7 +75,7 @@ class AssumptionCheck:
         if self.tested is not None:
             score = self.tested.score
             record |= {"change": score.change, "error": score.error, "effect": score.effect}
-            record |= {"p_value": score.p_value, "words": self.tested.words}
+            record |= {"p_value": self.p_value, "words": self.tested.words}
         return record
 
 
@@ -103,15 +108,15 @@ class Assumptions:
         if not self.displays:
             return [NOT_CHECKED.format(self.model.title)]
         passed = [
-            check.diagnostic.assumption
+            check.diagnostic.excluded
             for check in self.checks
             if check.tested is not None and not check.is_finding
         ]
         if not passed:
             return []
         return [
-            f"On {self.displays:,} displays of the log's pages, clicks show no dependence that a "
-            f"{self.model.title} rules out on: {'; '.join(passed)}."
+            f"No sign, on {self.displays:,} displays of whole pages, that clicks depend on "
+            f"{', or on '.join(passed)}, as a {self.model.title} assumes."
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -140,14 +145,16 @@ def check_assumptions(counts: ClickCounts, model: ClickModel) -> Assumptions:
 
 def _warning(model: ClickModel, check: AssumptionCheck) -> str:
     assert check.tested is not None
-    score, diagnostic = check.tested.score, check.diagnostic
-    likely = "p < 0.0001" if score.p_value < 1e-4 else f"p = {score.p_value:.4f}"
+    p_value, diagnostic = check.p_value, check.diagnostic
+    likely = "p < 0.0001" if p_value < 1e-4 else f"p = {p_value:.4f}"
     others = [
         name
         for name, other in CLICK_MODELS.items()
-        if diagnostic.allows(other) and other is not model
+        if diagnostic.allows(other, check.tested.score.change > 0) and other is not model
     ]
-    allowed = f"; {', '.join(others)} allow{'s' if len(others) == 1 else ''} it" if others else ""
+    allowed = ", as do all others here"
+    if others:
+        allowed = f"; {', '.join(others)} allow{'s' if len(others) == 1 else ''} it"
     return (
         f"{check.tested.words} ({likely}). A {model.title} rules this out{allowed}. Compare click "
         "models with epiclick select (in Python: select)"

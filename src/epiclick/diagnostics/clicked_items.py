@@ -21,6 +21,11 @@ def satisfies(model: ClickModel) -> bool:
     return SATISFACTION in model.channels
 
 
+def allows_satisfaction(model: ClickModel, rises: bool) -> bool:
+    """The same, for a score that can only rise."""
+    return satisfies(model)
+
+
 def goes_on_by_position(model: ClickModel) -> bool:
     """Whether clicks below a click depend on positions, but not on the clicked item."""
     return knows_last_click(model) or (model.has_latent_state and not satisfies(model))
@@ -43,21 +48,22 @@ def clicked_items(displays: PageDisplays) -> Tested | None:
         total = np.bincount(above[learned], rest[learned], pairs)
         often = np.bincount(above[learned], minlength=pairs)
         tendency[tested] = (total / (often + PRIOR_DISPLAYS))[above[tested]]
-    score = stratified_score(stratum, own.query, own.clicked, tendency)
+    score = stratified_score(stratum, own.cluster, own.clicked, tendency)
     if score is None:
         return None
     return Tested(
         score,
         "going on after a click depends on the item that was clicked: right below a click, the "
-        f"same item in the same place is clicked {more_or_less(abs(score.effect))} if more was "
+        f"same item in the same place is clicked {more_or_less(score.effect)} if more was "
         "clicked below that item on other pages (by a standard deviation)",
     )
 
 
 CLICKED_ITEMS = Diagnostic(
     "clicked_items",
-    "the item clicked right above",
+    "which item was clicked right above",
     goes_on_by_position,
-    satisfies,
+    allows_satisfaction,
     clicked_items,
+    is_positive=True,
 )

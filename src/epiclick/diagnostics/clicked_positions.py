@@ -16,8 +16,8 @@ from epiclick.diagnostics.diagnostic import Diagnostic, Tested, more_or_less
 from epiclick.diagnostics.page_displays import PageDisplays
 
 
-def stops_by_position(model: ClickModel) -> bool:
-    """Whether users may stop after a click with a probability of the position."""
+def stops_by_position(model: ClickModel, rises: bool) -> bool:
+    """Whether users may stop after a click with a probability of the position, in any way."""
     return model.has_latent_state and not satisfies(model)
 
 
@@ -44,7 +44,7 @@ def clicked_positions(displays: PageDisplays) -> Tested | None:
     score = two_way_score(
         2 * own.pair + own.half,
         2 * above + own.half,
-        own.query,
+        own.cluster,
         own.clicked.astype(np.float64),
         expected,
         own.position.astype(np.float64),
@@ -54,13 +54,14 @@ def clicked_positions(displays: PageDisplays) -> Tested | None:
     return Tested(
         score,
         "going on after a click depends on the position: right below a click on the same item, "
-        f"clicks are {more_or_less(score.change)} made for each position further down",
+        f"the same next item is clicked {more_or_less(score.change)} for each position further "
+        "down",
     )
 
 
 CLICKED_POSITIONS = Diagnostic(
     "clicked_positions",
-    "the position of the click right above",
+    "where the click right above is",
     satisfies,
     stops_by_position,
     clicked_positions,

@@ -18,9 +18,10 @@ def is_free_of_clicks_above(model: ClickModel) -> bool:
     return not model.knows_examination
 
 
-def depends_on_clicks(model: ClickModel) -> bool:
-    """Whether clicks change what happens further down their page."""
-    return bool(model.history) or model.has_latent_state
+def depends_on_clicks(model: ClickModel, rises: bool) -> bool:
+    """Whether clicks make further ones more likely, or less: they never do if users may stop."""
+    stops = model.has_latent_state or model.knows_examination
+    return not rises if stops else bool(model.history)
 
 
 def clicks_above(displays: PageDisplays) -> Tested | None:
@@ -29,7 +30,7 @@ def clicks_above(displays: PageDisplays) -> Tested | None:
     np.minimum.at(least, displays.context, displays.above)
     own = displays.where(displays.examined)
     further = own.above > least[own.context]
-    score = stratified_score(own.stratum(), own.query, own.clicked, further.astype(np.float64))
+    score = stratified_score(own.stratum(), own.cluster, own.clicked, further.astype(np.float64))
     if score is None:
         return None
     ratio = mantel_haenszel_ratio(own.stratum(), own.clicked, further)
@@ -56,7 +57,7 @@ def mantel_haenszel_ratio(stratum: np.ndarray, clicked: np.ndarray, exposed: np.
 
 CLICKS_ABOVE = Diagnostic(
     "clicks_above",
-    "clicks above",
+    "other clicks above them",
     is_free_of_clicks_above,
     depends_on_clicks,
     clicks_above,

@@ -3,13 +3,14 @@ r"""The score of an assumption: does a click depend on what it should not depend
 With y a click, x a property of its display, and r the part of x that the assumption's own strata
 do not explain, the relative change of the click rate per unit of x and its standard error are
 
-.. math:: \beta = \frac{\sum_q U_q}{\sum_q V_q}, \qquad U_q = \sum_{i \in q} y_i r_i, \quad
+.. math:: \beta = \frac{\sum_q U_q}{\sum_q V_q}, \qquad
+          U_q = \sum_{i \in q} (y_i - \bar y_i) r_i, \quad
           V_q = \sum_{i \in q} \bar y_i r_i^2, \qquad
           \operatorname{se}(\beta)^2 = \frac{n}{n - 1}
           \frac{\sum_q (U_q - \beta V_q)^2}{(\sum_q V_q)^2}
 
-over the queries q, whatever the correlation within a query. The effective number of queries,
-n = (sum V)^2 / sum V^2, gives Student's t its n - 1 degrees of freedom.
+over clusters q, which are queries, whatever the correlation within a cluster. The effective number
+of clusters, n = (sum V)^2 / sum V^2, gives Student's t its n - 1 degrees of freedom.
 """
 
 import math
@@ -19,7 +20,7 @@ from typing import Self
 import numpy as np
 from scipy import special
 
-FEWEST_QUERIES = 2.0  # effective ones, below which nothing can be said
+FEWEST_CLUSTERS = 2.0  # effective ones, below which nothing can be said
 
 
 @dataclass(frozen=True)
@@ -29,13 +30,13 @@ class ClusteredScore:
     Attributes:
         change: relative change of the click rate per unit of the property.
         error: its standard error.
-        queries: effective number of queries.
+        clusters: effective number of clusters.
         spread: standard deviation of the property, within strata and weighted by clicks.
     """
 
     change: float
     error: float
-    queries: float
+    clusters: float
     spread: float
 
     @property
@@ -48,40 +49,41 @@ class ClusteredScore:
         """The change in standard errors."""
         return self.change / self.error
 
-    @property
-    def p_value(self) -> float:
-        """Probability of a change as large in either direction, if there is none."""
-        return float(2 * special.stdtr(self.queries - 1, -abs(self.z)))
+    def p_value(self, *, is_positive: bool = False) -> float:
+        """Probability of a change as large, if there is none: in either direction, or upwards."""
+        if is_positive:
+            return float(special.stdtr(self.clusters - 1, -self.z))
+        return float(2 * special.stdtr(self.clusters - 1, -abs(self.z)))
 
     @classmethod
     def of(
-        cls, query: np.ndarray, score: np.ndarray, information: np.ndarray, clicks: float
+        cls, cluster: np.ndarray, score: np.ndarray, information: np.ndarray, clicks: float
     ) -> Self | None:
         """From rows of any kind, (rows,) each; None if they say nothing.
 
         Args:
-            query: of each row.
-            score: y r.
+            cluster: of each row.
+            score: y r, less its mean.
             information: the mean of y, times r squared.
             clicks: expected in all rows.
         """
-        if not len(query):
+        if not len(cluster):
             return None
-        by_query, own = (np.bincount(query, values) for values in (score, information))
-        total = own.sum()
+        by_cluster, own = (np.bincount(cluster, values) for values in (score, information))
+        total = float(own.sum())
         if not total > 0:
             return None
-        queries = float(total**2 / np.square(own).sum())
-        change = float(by_query.sum() / total)
-        squares = float(np.square(by_query - change * own).sum())
-        if queries < FEWEST_QUERIES or squares == 0:
+        clusters = total**2 / float(np.square(own).sum())
+        change = float(by_cluster.sum() / total)
+        squares = float(np.square(by_cluster - change * own).sum())
+        if clusters < FEWEST_CLUSTERS or squares == 0:
             return None
-        error = math.sqrt(queries / (queries - 1) * squares) / total
-        return cls(change, error, queries, math.sqrt(total / clicks))
+        error = math.sqrt(clusters / (clusters - 1) * squares) / total
+        return cls(change, error, clusters, math.sqrt(total / clicks))
 
 
 def stratified_score(
-    stratum: np.ndarray, query: np.ndarray, clicked: np.ndarray, covariate: np.ndarray
+    stratum: np.ndarray, cluster: np.ndarray, clicked: np.ndarray, covariate: np.ndarray
 ) -> ClusteredScore | None:
     r"""The score of independence within strata, where r = x - mean(x): Mantel and Haenszel's.
 
@@ -90,7 +92,7 @@ def stratified_score(
 
     Args:
         stratum: (displays,) any whole number.
-        query: (displays,) of which a stratum has one.
+        cluster: (displays,) index.
         clicked: (displays,) y.
         covariate: (displays,) x.
     """
@@ -104,7 +106,10 @@ def stratified_score(
     if not told.any():
         return None
     return ClusteredScore.of(
-        query[told], (clicked * rest)[told], (rate * rest**2)[told], float(rate[told].sum())
+        cluster[told],
+        ((clicked - rate) * rest)[told],
+        (rate * rest**2)[told],
+        float(rate[told].sum()),
     )
 
 
@@ -114,7 +119,7 @@ SWEEPS, TOLERANCE = 200, 1e-6
 def two_way_score(
     row: np.ndarray,
     column: np.ndarray,
-    query: np.ndarray,
+    cluster: np.ndarray,
     clicks: np.ndarray,
     expected: np.ndarray,
     covariate: np.ndarray,
@@ -128,7 +133,7 @@ def two_way_score(
     Args:
         row: (cells,) index.
         column: (cells,) index.
-        query: (cells,) of which a row has one.
+        cluster: (cells,) index.
         clicks: (cells,) y, of the displays in a cell together.
         expected: (cells,) a b times the displays.
         covariate: (cells,) x.
@@ -144,4 +149,4 @@ def two_way_score(
             break
     rest[np.abs(rest) < 1e-9 * (1 + scale)] = 0
     total = float(expected[rest != 0].sum())
-    return ClusteredScore.of(query, (clicks - expected) * rest, expected * rest**2, total)
+    return ClusteredScore.of(cluster, (clicks - expected) * rest, expected * rest**2, total)

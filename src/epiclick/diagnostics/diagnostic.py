@@ -22,17 +22,21 @@ class Diagnostic:
 
     Attributes:
         name: in records.
-        assumption: what holds if the click model is right, for a list in a sentence.
+        excluded: what clicks do not depend on if the assumption is right, for a sentence.
         applies: whether a click model makes this assumption.
-        allows: whether a click model allows what is seen where the assumption is wrong.
+        allows: whether a click model allows what is seen where the assumption is wrong: clicks that
+            rise (True) or fall with the property.
         test: the test; None where the pages say nothing about it.
+        is_positive: whether the score can only be above 0 where the assumption is wrong, as that of
+            a property that is learned from the same effect on other pages.
     """
 
     name: str
-    assumption: str
+    excluded: str
     applies: Callable[[ClickModel], bool]
-    allows: Callable[[ClickModel], bool]
+    allows: Callable[[ClickModel, bool], bool]
     test: Callable[[PageDisplays], Tested | None]
+    is_positive: bool = False
 
 
 def more_or_less(change: float) -> str:

@@ -18,15 +18,15 @@ def reads_from_the_top(model: ClickModel) -> bool:
     return model.knows_examination
 
 
-def skips_unseen(model: ClickModel) -> bool:
-    """Whether examination depends on the position."""
+def skips_unseen(model: ClickModel, rises: bool) -> bool:
+    """Whether examination depends on the position, in any way."""
     return not model.knows_examination
 
 
 def first_clicks(displays: PageDisplays) -> Tested | None:
     """The trend of an item's clicks in its position, without a click above."""
     own = displays.where(displays.examined & (displays.above == 0))
-    score = stratified_score(own.pair, own.query, own.clicked, own.position.astype(np.float64))
+    score = stratified_score(own.pair, own.cluster, own.clicked, own.position.astype(np.float64))
     if score is None:
         return None
     return Tested(

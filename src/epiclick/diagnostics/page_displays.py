@@ -14,6 +14,10 @@ from epiclick.click_models.click_model import ClickModel
 from epiclick.data.counts import ClickCounts
 from epiclick.data.page_sample import PageSample
 
+CLUSTERS = 30
+"""Least number of clusters, about, if queries differ little in size: a query with more than this
+share of the pages is divided, as clicks of pages are independent if the click model is right."""
+
 
 @dataclass(frozen=True, eq=False)
 class PageDisplays:
@@ -22,7 +26,7 @@ class PageDisplays:
     Attributes:
         page: number of the page.
         pair: of the counts; -1 for a display whose pair they lack.
-        query: of the pair; -1 for none.
+        cluster: the query of the page, or a block of its pages if it has many.
         context: of the counts.
         position: on the page.
         examined: whether the click model allows a click in its context.
@@ -34,7 +38,7 @@ class PageDisplays:
 
     page: np.ndarray
     pair: np.ndarray
-    query: np.ndarray
+    cluster: np.ndarray
     context: np.ndarray
     position: np.ndarray
     examined: np.ndarray
@@ -91,7 +95,7 @@ def page_displays(counts: ClickCounts, model: ClickModel, seed: int = 0) -> Page
     return PageDisplays(
         page=page,
         pair=sample.pair,
-        query=np.where(sample.pair >= 0, counts.query[sample.pair], -1),
+        cluster=clusters(counts, sample)[page],
         context=sample.context,
         position=contexts["position"].to_numpy()[sample.context],
         examined=examined[sample.context],
@@ -100,3 +104,16 @@ def page_displays(counts: ClickCounts, model: ClickModel, seed: int = 0) -> Page
         last=np.where(last >= first, last, -1),
         half=half[page],
     )
+
+
+def clusters(counts: ClickCounts, sample: PageSample) -> np.ndarray:
+    """(pages,) number of the query of each page, or of a block of successive pages of it."""
+    known = sample.pair >= 0
+    query = np.zeros(int(sample.page[-1]) + 1, np.int64)
+    query[sample.page[known]] = counts.query[sample.pair[known]]  # every page has a known pair
+    size = np.bincount(query)
+    order = np.argsort(query, kind="stable")
+    rank = np.empty_like(query)
+    rank[order] = np.arange(len(query)) - np.repeat(np.cumsum(size) - size, size)
+    blocks = np.ceil(CLUSTERS * size / len(query)).astype(np.int64)
+    return (np.cumsum(blocks) - blocks)[query] + rank * blocks[query] // size[query]

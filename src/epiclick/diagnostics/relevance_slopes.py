@@ -27,8 +27,8 @@ def is_product(model: ClickModel) -> bool:
     return not model.knows_examination and not model.is_affine
 
 
-def is_affine(model: ClickModel) -> bool:
-    """Whether irrelevant items are clicked too."""
+def is_affine(model: ClickModel, rises: bool) -> bool:
+    """Whether irrelevant items are clicked too, at every position as often as it takes."""
     return model.is_affine
 
 
@@ -47,7 +47,7 @@ def relevance_slopes(displays: PageDisplays) -> Tested | None:
     score = two_way_score(
         2 * own.pair + own.half,
         2 * own.context + own.half,
-        own.query,
+        own.cluster,
         own.clicked.astype(np.float64),
         np.maximum(expected, 1e-300),
         property_,
@@ -95,7 +95,7 @@ def product_of_effects(
 
 RELEVANCE_SLOPES = Diagnostic(
     "relevance_slopes",
-    "the relevance of items, in the effect of the position",
+    "the position in a way that differs with relevance",
     is_product,
     is_affine,
     relevance_slopes,

@@ -19,9 +19,9 @@ def knows_last_click(model: ClickModel) -> bool:
     return bool(model.history) and not model.knows_examination
 
 
-def may_stop(model: ClickModel) -> bool:
-    """Whether users may stop after a click."""
-    return model.has_latent_state
+def may_stop(model: ClickModel, rises: bool) -> bool:
+    """Whether users may stop after a click, so that skips of attractive items mean fewer clicks."""
+    return model.has_latent_state and not rises
 
 
 def skipped_items(displays: PageDisplays) -> Tested | None:
@@ -39,7 +39,7 @@ def skipped_items(displays: PageDisplays) -> Tested | None:
     skipped = before - (before + attraction)[displays.last]  # after the last click, above this item
     chosen = displays.examined & (displays.last >= 0)
     own, skipped = displays.where(chosen), skipped[chosen & known]
-    score = stratified_score(2 * own.stratum() + own.half, own.query, own.clicked, skipped)
+    score = stratified_score(2 * own.stratum() + own.half, own.cluster, own.clicked, skipped)
     if score is None:
         return None
     return Tested(
