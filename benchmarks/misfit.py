@@ -113,6 +113,8 @@ def main() -> None:
     for users in kinds:
         for model in CLICK_MODELS:
             worlds = range(given.worlds if users == model else given.power)
+            if not worlds:
+                continue
             record = measured(users, model, worlds, given.pages, check_only=given.check_only)
             print(json.dumps(record), file=sys.stderr)
             results.append(record)

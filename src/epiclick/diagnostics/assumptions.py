@@ -100,8 +100,14 @@ class Assumptions:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """A warning for each finding."""
-        return tuple(_warning(self.model, check) for check in self.findings)
+        """One on all findings, if there are any."""
+        if not self.findings:
+            return ()
+        seen = "; ".join(_in_words(self.model, check) for check in self.findings)
+        return (
+            f"users do not follow a {self.model.title}: {seen}. Compare click models with epiclick "
+            "select (in Python: select)",
+        )
 
     def sentences(self) -> list[str]:
         """What was checked; findings are warnings."""
@@ -143,7 +149,8 @@ def check_assumptions(counts: ClickCounts, model: ClickModel) -> Assumptions:
     return Assumptions(model, tuple(checks), len(displays))
 
 
-def _warning(model: ClickModel, check: AssumptionCheck) -> str:
+def _in_words(model: ClickModel, check: AssumptionCheck) -> str:
+    """A finding, how sure it is, and which click models allow it."""
     assert check.tested is not None
     p_value, diagnostic = check.p_value, check.diagnostic
     likely = "p < 0.0001" if p_value < 1e-4 else f"p = {p_value:.4f}"
@@ -152,10 +159,7 @@ def _warning(model: ClickModel, check: AssumptionCheck) -> str:
         for name, other in CLICK_MODELS.items()
         if diagnostic.allows(other, check.tested.score.change > 0) and other is not model
     ]
-    allowed = ", as do all others here"
+    allowed = "no click model here allows it"
     if others:
-        allowed = f"; {', '.join(others)} allow{'s' if len(others) == 1 else ''} it"
-    return (
-        f"{check.tested.words} ({likely}). A {model.title} rules this out{allowed}. Compare click "
-        "models with epiclick select (in Python: select)"
-    )
+        allowed = f"{', '.join(others)} allow{'s' if len(others) == 1 else ''} it"
+    return f"{check.tested.words} ({likely}; {allowed})"

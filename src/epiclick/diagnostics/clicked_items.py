@@ -55,7 +55,7 @@ def clicked_items(displays: PageDisplays) -> Tested | None:
         score,
         "going on after a click depends on the item that was clicked: right below a click, the "
         f"same item in the same place is clicked {more_or_less(score.effect)} if more was "
-        "clicked below that item on other pages (by a standard deviation)",
+        "clicked below that item on other pages, by a standard deviation",
     )
 
 

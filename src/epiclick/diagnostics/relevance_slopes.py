@@ -58,8 +58,8 @@ def relevance_slopes(displays: PageDisplays) -> Tested | None:
     return Tested(
         score,
         "the effect of the position depends on relevance: compared with others, items of low "
-        f"relevance get {where} of their clicks at the top of a page "
-        f"({abs(score.effect):.0%} for a standard deviation)",
+        f"relevance get {abs(score.effect):.0%} {where} of their clicks at the top of a page, for "
+        "a standard deviation",
     )
 
 

@@ -45,8 +45,8 @@ def skipped_items(displays: PageDisplays) -> Tested | None:
     return Tested(
         score,
         "after a click, the same item in the same place is clicked "
-        f"{more_or_less(score.effect)} if the items skipped since the click are more attractive "
-        "(by a standard deviation), so that users may have stopped before them",
+        f"{more_or_less(score.effect)} if the items skipped since the click are more attractive by "
+        "a standard deviation",
     )
 
 

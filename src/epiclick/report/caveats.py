@@ -1,18 +1,22 @@
 """Caveats: reasons why the results may be wrong, and whether each applies here."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from epiclick.comparison.verdict import LITTLE_SEEN
 from epiclick.diagnostics.checks import FEW_QUERIES, is_poor_fit
 from epiclick.report.bias import Bias
+from epiclick.report.click_model_choice import ChoiceState, ClickModelChoice
 from epiclick.report.markup import Absent
 from epiclick.report.quality import CLEAR, Quality
 from epiclick.report.rankers import Rankers
 from epiclick.report.report_sources import Sources
 
 State = Literal["applies", "clear", "open"]
+
+CHOICES: Mapping[ChoiceState, State] = {"yes": "clear", "open": "open", "no": "applies"}
+"""Whether a better click model is a caveat, by the outcome of a selection."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +39,13 @@ def caveats(
     bias: Bias,
     quality: Quality | Absent,
     rankers: Rankers | Absent,
+    choice: ClickModelChoice | Absent,
 ) -> tuple[Caveat, ...]:
     """All caveats, those that apply first."""
     found = [
         *_of_fit(bias),
         *_of_click_model(sources, bias),
+        *_of_choice(choice),
         *_of_positions(sources, bias),
         *_of_intervals(sources, bias),
         *_of_prediction(quality),
@@ -79,6 +85,15 @@ def _of_click_model(sources: Sources, bias: Bias) -> Iterator[Caveat]:
     else:
         found = "Without page_id the order of clicks on a page is unknown, so this was not checked."
         yield Caveat(reason, "open", found)
+
+
+def _of_choice(choice: ClickModelChoice | Absent) -> Iterator[Caveat]:
+    reason = "Another click model that predicts pages better"
+    if isinstance(choice, Absent):
+        yield Caveat(reason, "open", f"{choice.reason} Add `{choice.remedy}`.")
+    else:
+        found = f"{choice.headline} {choice.about_own}".rstrip()
+        yield Caveat(reason, CHOICES[choice.state], found)
 
 
 def _assumptions(sources: Sources) -> dict[str, Any]:
