@@ -2,7 +2,8 @@
 
 Right below a click, in a model in which going on depends on the position only, an item is clicked
 as often below one clicked item as below another. How much is clicked below an item is learned on
-the other half of the pages.
+one half of the pages and tested on the other. The other way round would give the same products of
+clicks on both halves, and no more information.
 """
 
 import numpy as np
@@ -39,16 +40,14 @@ def clicked_items(displays: PageDisplays) -> Tested | None:
     own, above = displays.where(below), clicked_pair[below & (displays.pair >= 0)]
     if not len(own):
         return None
-    stratum = 2 * own.stratum() + own.half
-    _, number = np.unique(stratum, return_inverse=True)
+    learned, pairs = own.half == 0, int(above.max()) + 1
+    _, number = np.unique(2 * own.stratum() + own.half, return_inverse=True)
     rest = own.clicked - (np.bincount(number, own.clicked) / np.bincount(number))[number]
-    tendency = np.zeros(len(own))
-    for learned, tested in own.crossed():
-        pairs = int(above.max()) + 1
-        total = np.bincount(above[learned], rest[learned], pairs)
-        often = np.bincount(above[learned], minlength=pairs)
-        tendency[tested] = (total / (often + PRIOR_DISPLAYS))[above[tested]]
-    score = stratified_score(stratum, own.cluster, own.clicked, tendency)
+    total = np.bincount(above[learned], rest[learned], pairs)
+    often = np.bincount(above[learned], minlength=pairs)
+    tendency = (total / (often + PRIOR_DISPLAYS))[above[~learned]]
+    own = own.where(~learned)
+    score = stratified_score(own.stratum(), own.cluster, own.clicked, tendency)
     if score is None:
         return None
     return Tested(

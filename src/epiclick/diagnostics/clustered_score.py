@@ -88,7 +88,8 @@ def stratified_score(
     r"""The score of independence within strata, where r = x - mean(x): Mantel and Haenszel's.
 
     If clicks do not depend on x given the stratum, its mean is 0 for strata of any size: clicks
-    have one mean in a stratum, and r adds to 0 there.
+    have one mean in a stratum, and r adds to 0 there. Strata are divided by cluster, as the scores
+    of two parts of one are correlated.
 
     Args:
         stratum: (displays,) any whole number.
@@ -96,7 +97,8 @@ def stratified_score(
         clicked: (displays,) y.
         covariate: (displays,) x.
     """
-    _, own = np.unique(stratum, return_inverse=True)
+    clusters = int(cluster.max(initial=0)) + 1
+    _, own = np.unique(stratum * clusters + cluster, return_inverse=True)
     size = np.maximum(np.bincount(own), 1)
     mean = (np.bincount(own, covariate) / size)[own]
     rate = (np.bincount(own, clicked) / size)[own]
@@ -147,6 +149,6 @@ def two_way_score(
             rest = rest - (np.bincount(side, expected * rest) / own)[side]
         if np.abs(rest - before).max(initial=0) <= TOLERANCE * scale:
             break
-    rest[np.abs(rest) < 1e-9 * (1 + scale)] = 0
+    rest[np.abs(rest) <= 100 * TOLERANCE * scale] = 0  # what sweeps leave is not variation
     total = float(expected[rest != 0].sum())
     return ClusteredScore.of(cluster, (clicks - expected) * rest, expected * rest**2, total)

@@ -15,8 +15,8 @@ from epiclick.data.counts import ClickCounts
 from epiclick.data.page_sample import PageSample
 
 CLUSTERS = 30
-"""Least number of clusters, about, if queries differ little in size: a query with more than this
-share of the pages is divided, as clicks of pages are independent if the click model is right."""
+"""A query with a larger share of the pages than 1.5 clusters of this many is divided into blocks of
+pages: a few queries are too few clusters, and pages are independent if the click model is right."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,5 +115,5 @@ def clusters(counts: ClickCounts, sample: PageSample) -> np.ndarray:
     order = np.argsort(query, kind="stable")
     rank = np.empty_like(query)
     rank[order] = np.arange(len(query)) - np.repeat(np.cumsum(size) - size, size)
-    blocks = np.ceil(CLUSTERS * size / len(query)).astype(np.int64)
+    blocks = np.maximum(np.round(CLUSTERS * size / len(query)).astype(np.int64), 1)
     return (np.cumsum(blocks) - blocks)[query] + rank * blocks[query] // size[query]
