@@ -166,7 +166,7 @@ def _differences(found: ClickModelChoice, scored: Sequence[ModelScores]) -> str:
                 "",
                 [0],
                 [place[found.best]],
-                [f"{found.best}: best, {number(rows[-1].log_likelihood, 5)} per display"],
+                [f"{found.best}: best of those that compete"],
                 colour="c2",
             ),
             Layer("rule", "", [0, 0], [None, None], colour="truth"),

@@ -27,7 +27,23 @@ def verdict(models: Sequence[ModelScores], last: str) -> str:
         for each in sorted(models, key=lambda each: each.click_model)
         if not each.is_scored
     ]
+    sentences += [_redundant(each) for each in models if each.is_scored and each.is_redundant]
     return " ".join(sentences)
+
+
+def _redundant(model: ModelScores) -> str:
+    """Why a model does not compete, and by how much it seems better."""
+    assert model.difference is not None
+    assert model.low is not None
+    assert model.high is not None
+    better = ""
+    if model.difference > 0:
+        gain = _interval(model.difference, model.low, model.high)
+        better = f", although its log-likelihood per display is higher by {gain}"
+    return (
+        f"{model.click_model} is not chosen{better}: the pages show no sign that clicks are not in "
+        "proportion to relevance, so that it only fits the distribution of relevance."
+    )
 
 
 def headline(models: Sequence[ModelScores]) -> str:

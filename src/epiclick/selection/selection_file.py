@@ -19,6 +19,7 @@ TYPES: Mapping[str, tuple[type, ...]] = {
     "unit": (str,),
     "parameters": (int,),
     "impossible": (int,),
+    "is_redundant": (bool,),
 }
 """Types of the fields of a model's scores; all others are numbers, or null."""
 
