@@ -2,7 +2,9 @@
 
 The best model has the highest log-likelihood of held-out displays, each given the clicks above it
 on its page. The chosen one is the simplest, by its number of free parameters, whose difference to
-the best has an interval that contains 0, or is negligible.
+the best has an interval that contains 0, or is negligible. Of these, a model that the training
+pages contradict (`diagnostics/assumptions.py`) is chosen only if they contradict all: that held-out
+likelihood cannot tell two models apart does not make the simpler one right.
 
 A model with clicks on unattractive items competes only where the pages show that clicks are not in
 proportion to relevance. Its affine map also gives relevance a least value, which fits some logs
@@ -22,7 +24,8 @@ It changes perplexity by 0.01 %. For comparison, pbm and ubm differ by 0.017 on 
 
 RULE = (
     "the simplest model, by its number of parameters, whose log-likelihood per display is within "
-    f"{NEGLIGIBLE:g} of the best one's, or differs from it by no more than chance"
+    f"{NEGLIGIBLE:g} of the best one's, or differs from it by no more than chance; of these, one "
+    "whose assumptions the pages do not contradict, if there is one"
 )
 
 IN_PROPORTION = 0.05
@@ -55,6 +58,7 @@ class ModelScores:
         unit: "page", or "display" where pages are unknown.
         is_redundant: whether it adds clicks on unattractive items to another scored model, though
             the pages show no sign of them; then it does not compete.
+        is_contradicted: whether the training pages contradict one of its assumptions.
     """
 
     click_model: str
@@ -75,6 +79,7 @@ class ModelScores:
     impossible: int = 0
     unit: str = "page"
     is_redundant: bool = False
+    is_contradicted: bool = False
 
     @property
     def competes(self) -> bool:
@@ -113,7 +118,7 @@ def chosen_of(models: Sequence[ModelScores]) -> ModelScores | None:
     equal = (
         each for each in models if each.competes and (each.may_be_chance or each.is_negligible)
     )
-    return min(equal, key=_by_size, default=None)
+    return min(equal, key=lambda each: (each.is_contradicted, _by_size(each)), default=None)
 
 
 def reference_of(models: Sequence[ModelScores]) -> ModelScores | None:

@@ -176,6 +176,7 @@ def _compared(name: str, each: Candidate, best: Candidate | None, level: float) 
         seconds=each.seconds,
         impossible=scores.impossible,
         unit=scores.unit,
+        is_contradicted=any(test["found"] for test in checks["assumptions"]["tests"]),
     )
     if scores.impossible or best is None:
         return row

@@ -20,6 +20,7 @@ TYPES: Mapping[str, tuple[type, ...]] = {
     "parameters": (int,),
     "impossible": (int,),
     "is_redundant": (bool,),
+    "is_contradicted": (bool,),
 }
 """Types of the fields of a model's scores; all others are numbers, or null."""
 
