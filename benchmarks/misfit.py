@@ -105,13 +105,15 @@ def main() -> None:
     parser.add_argument("--worlds", type=int, default=20, help="of each kind")
     parser.add_argument("--power", type=int, default=5, help="worlds of other users")
     parser.add_argument("--pages", type=int, default=SIZE["pages"], help="of a world")
+    kinds = [name for name, users in USERS.items() if not users.has_taste]
+    parser.add_argument("--users", default=",".join(kinds), help="kinds of users")
+    parser.add_argument("--models", default=",".join(CLICK_MODELS), help="models to fit")
     parser.add_argument("--check-only", action="store_true", help="without fits")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     results = []
-    kinds = [name for name, users in USERS.items() if not users.has_taste]
-    for users in kinds:
-        for model in CLICK_MODELS:
+    for users in given.users.split(","):
+        for model in given.models.split(","):
             worlds = range(given.worlds if users == model else given.power)
             if not worlds:
                 continue
