@@ -2,9 +2,9 @@
 
 Right below a click, in a model in which going on depends on the position only, an item is clicked
 with the product of its relevance and an effect of the position, whichever item was clicked above
-it. How much is clicked below an item, and both effects, are learned on
-one half of the pages and tested on the other. The other way round would give the same products of
-clicks on both halves, and no more information.
+it. How much is clicked below an item, and both effects, are learned on one half of the pages and
+tested on the other. The other way round would give the same products of clicks on both halves, and
+no more information.
 """
 
 import numpy as np

@@ -8,10 +8,10 @@ clicked less often below them. How attractive items are is learned on the other 
 import numpy as np
 
 from epiclick.click_models.click_model import ClickModel
-from epiclick.data.robots import shrunk_ratio
-from epiclick.diagnostics.clustered_score import stratified_score
+from epiclick.diagnostics.clustered_score import two_way_score
 from epiclick.diagnostics.diagnostic import Diagnostic, Tested, more_or_less
 from epiclick.diagnostics.page_displays import PageDisplays
+from epiclick.diagnostics.product_of_effects import product_of_effects
 
 
 def knows_last_click(model: ClickModel) -> bool:
@@ -26,20 +26,28 @@ def may_stop(model: ClickModel, rises: bool) -> bool:
 
 def skipped_items(displays: PageDisplays) -> Tested | None:
     """Whether clicks below a click depend on the attractiveness of the items in between."""
-    attraction = np.zeros(len(displays))
-    known, pairs = displays.pair >= 0, int(displays.pair.max()) + 1
+    known = displays.examined & (displays.pair >= 0)
+    size = int(displays.context.max()) + 1, int(displays.pair.max()) + 1
+    attraction, expected = np.zeros((2, len(displays)))
     for learned, tested in displays.crossed():
-        learned, tested = learned & known, tested & known
-        clicks, looks = (
-            np.bincount(displays.pair[learned], amount, pairs)
-            for amount in (displays.clicked[learned], None)
+        learned, tested = learned & known, tested & (displays.pair >= 0)
+        theta, relevance = product_of_effects(
+            displays.context[learned], displays.pair[learned], displays.clicked[learned], size
         )
-        attraction[tested] = shrunk_ratio(clicks, looks)[displays.pair[tested]]
+        attraction[tested] = relevance[displays.pair[tested]]
+        expected[tested] = attraction[tested] * theta[displays.context[tested]]
     before = np.cumsum(attraction) - attraction
     skipped = before - (before + attraction)[displays.last]  # after the last click, above this item
-    chosen = displays.examined & (displays.last >= 0)
-    own, skipped = displays.where(chosen), skipped[chosen & known]
-    score = stratified_score(2 * own.stratum() + own.half, own.cluster, own.clicked, skipped)
+    chosen = known & (displays.last >= 0)
+    own = displays.where(chosen)
+    score = two_way_score(
+        2 * own.pair + own.half,
+        2 * own.context + own.half,
+        own.cluster,
+        own.clicked.astype(np.float64),
+        np.maximum(expected[chosen], 1e-300),
+        skipped[chosen],
+    )
     if score is None:
         return None
     return Tested(
