@@ -76,6 +76,20 @@ def test_scores_are_standard_normal_where_the_model_is_right(model: str) -> None
     assert findings <= 3
 
 
+@pytest.mark.slow
+def test_blocks_of_pages_of_a_single_query_are_clusters() -> None:
+    # few items on short lists, so that the same pages with the same clicks repeat
+    scores = [
+        check.tested.score.z
+        for seed in range(WORLDS)
+        for check in checked("dcm", "dcm", seed, queries=1, docs=4).checks
+        if check.tested is not None and check.diagnostic.name == "first_clicks"
+    ]
+    assert len(scores) == WORLDS
+    assert abs(np.mean(scores)) < 4 / np.sqrt(WORLDS)
+    assert abs(np.std(scores) - 1) < 4 / np.sqrt(2 * WORLDS)
+
+
 WRONG = [
     ("ubm", "pbm", "clicks_above"),
     ("cascade", "pbm", "clicks_above"),

@@ -74,11 +74,14 @@ class PageSample:
 
     @classmethod
     def of_lists(cls, lists: PageLists, seed: int = 0) -> Self:
-        """A sample of the pages behind distinct lists."""
-        number = np.repeat(np.arange(len(lists)), lists.pages)
+        """A sample of the pages behind distinct lists, in random order.
+
+        Lists are ordered by their clicks, among others, which must not decide what is compared.
+        """
+        rng = np.random.default_rng([seed, 11])
+        number = rng.permutation(np.repeat(np.arange(len(lists)), lists.pages))
         one_in = int(lists.pages @ lists.shown.sum(axis=1)) // SAMPLED_DISPLAYS
-        if one_in > 1:
-            number = number[np.random.default_rng([seed, 11]).random(len(number)) < 1 / one_in]
+        number = number[: len(number) // max(one_in, 1)]
         shown = lists.shown[number]
         return cls(
             np.nonzero(shown)[0],
