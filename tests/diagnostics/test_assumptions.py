@@ -130,6 +130,24 @@ def test_a_click_model_is_named_only_if_it_allows_the_direction() -> None:
     assert "; ubm, cascade, dcm, sdbn allow it)" in less
 
 
+@pytest.mark.parametrize("model", CLICK_MODELS)
+def test_users_who_never_click_twice_are_a_log_like_any_other(model: str) -> None:
+    found = checked("cascade", model, 0)
+    doubted = {check.diagnostic.name for check in found.findings}
+    assert doubted == ({"clicks_above"} if model in ("pbm", "trust") else set())
+
+
+@pytest.mark.parametrize("model", CLICK_MODELS)
+@pytest.mark.parametrize("pages", [1, 2, 5])
+def test_a_few_pages_say_nothing(model: str, pages: int) -> None:
+    log = drawn("ubm", 0).head(4 * pages)
+    log = log.assign(click=np.arange(4 * pages) % 4 < 2)
+    counts = ec.read_log(log, click_model=model).completed()
+    found = check_assumptions(counts, CLICK_MODELS[model])
+    assert found.displays == 4 * pages
+    assert not found.findings
+
+
 def test_small_effects_are_no_findings(monkeypatch: pytest.MonkeyPatch) -> None:
     found = checked("ubm", "pbm", 0, pages=4_000)
     assert found.findings

@@ -46,7 +46,7 @@ def clicked_items(displays: PageDisplays) -> Tested | None:
     theta, relevance = product_of_effects(
         effect[learned], own.pair[learned], own.clicked[learned], size
     )
-    expected = np.maximum(theta[effect] * relevance[own.pair], 1e-300)
+    expected = theta[effect] * relevance[own.pair]
     above = np.where(is_below, displays.pair[own.last], 0)
     clicks, usual = (
         np.bincount(above, np.where(learned & is_below, amount, 0), size[1])

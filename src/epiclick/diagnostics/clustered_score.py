@@ -71,7 +71,7 @@ class ClusteredScore:
             return None
         by_cluster, own = (np.bincount(cluster, values) for values in (score, information))
         total = float(own.sum())
-        if not total > 0:
+        if not total > 0 or not clicks > 0:
             return None
         clusters = total**2 / float(np.square(own).sum())
         change = float(by_cluster.sum() / total)
@@ -116,6 +116,7 @@ def stratified_score(
 
 
 SWEEPS, TOLERANCE = 200, 1e-6
+LEAST_EXPECTED = 1e-9  # clicks of a cell, below which it says nothing
 
 
 def two_way_score(
@@ -140,6 +141,10 @@ def two_way_score(
         expected: (cells,) a b times the displays.
         covariate: (cells,) x.
     """
+    told = expected > LEAST_EXPECTED
+    row, column, cluster, clicks, expected, covariate = (
+        values[told] for values in (row, column, cluster, clicks, expected, covariate)
+    )
     rest, sides = covariate.astype(np.float64), (row, column)
     weight = [np.maximum(np.bincount(side, expected), 1e-300) for side in sides]
     scale = np.abs(covariate).max(initial=0)

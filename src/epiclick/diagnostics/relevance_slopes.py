@@ -47,7 +47,7 @@ def relevance_slopes(displays: PageDisplays) -> Tested | None:
         2 * own.context + own.half,
         own.cluster,
         own.clicked.astype(np.float64),
-        np.maximum(expected, 1e-300),
+        expected,
         property_,
     )
     if score is None:

@@ -45,7 +45,7 @@ def skipped_items(displays: PageDisplays) -> Tested | None:
         2 * own.context + own.half,
         own.cluster,
         own.clicked.astype(np.float64),
-        np.maximum(expected[chosen], 1e-300),
+        expected[chosen],
         skipped[chosen],
     )
     if score is None:
