@@ -21,7 +21,13 @@ BENCHMARKS = (
     "click_models",
 )
 FULL = ("training",)  # those that accept --full
-LONG = ("streaming", "peers", "real_pages", "selection")  # run only with --full, or by name
+LONG = (
+    "streaming",
+    "peers",
+    "real_pages",
+    "selection",
+    "misfit",
+)  # run only with --full, or by name
 
 
 def main() -> None:

@@ -43,10 +43,11 @@ def typed(shop: Path, world: Path, marginal: tuple[Path, Done]) -> dict[str, lis
         "relevance": ["relevance", marginal[0], *features, "--out", "out.parquet"],
         "export": ["export", marginal[0], "--to", "qrels", *features, "--out", "out.txt"],
         "report": ["report", marginal[0], *features, "--out", "out.html"],
+        "select": ["select", world / "clicks.parquet", "--models", "pbm", "--out", "out.json"],
     }
 
 
-VERBS = ("simulate", "count", "relevance", "export", "report")
+VERBS = ("simulate", "count", "relevance", "export", "report", "select")
 
 
 def is_one_message(done: Done) -> bool:

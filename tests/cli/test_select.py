@@ -1,5 +1,6 @@
 """`epiclick select`: its record, its tables, and what it refuses."""
 
+import json
 import os
 import pty
 import subprocess
@@ -44,6 +45,23 @@ def test_the_record_is_that_of_the_library(log: Path) -> None:
     assert {"click_model", "log_likelihood", "perplexity", "difference", "low", "high"} <= set(
         record["models"][0]
     )
+
+
+def test_the_record_is_written_and_shown_in_a_report(log: Path, tmp_path: Path) -> None:
+    path = tmp_path / "select.json"
+    done = epiclick("select", log, "--models", "pbm,ubm", "--out", path, "--json")
+    written = json.loads(path.read_text())
+    assert written == done.record
+    epiclick("fit", log, "--out", tmp_path / "model")
+    page = tmp_path / "report.html"
+    shown = epiclick("report", tmp_path / "model", "--selection", path, "--out", page, "--quiet")
+    assert (shown.code, shown.err) == (0, "")
+    assert written["verdict"].split(":")[0] in page.read_text()
+    # before any work
+    refused = epiclick("select", log, "--out", tmp_path / "select.txt")
+    refused.assert_refused("select.json", "wrong-suffix")
+    refused = epiclick("report", tmp_path / "model", "--selection", tmp_path / "none.json")
+    refused.assert_refused("epiclick select --out", "file-missing")
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

@@ -17,6 +17,8 @@ from epiclick.fitted.parameters import ParameterPosterior, Parameters, PointLook
 from epiclick.fitted.state import FittedModel, QuerySets, TrainingSummary
 from epiclick.posterior.items import known_items
 from epiclick.report.report_sources import Sources
+from epiclick.selection.parsimony import ModelScores
+from epiclick.selection.selection_file import StoredSelection
 
 THETA = np.array([1.0, 0.6, 0.4, 0.25])
 MEAN, NU = 0.3, 4.0  # of the Beta that relevance comes from
@@ -115,10 +117,23 @@ def two_rankings(truth: Truth) -> dict[str, pd.DataFrame]:
     }
 
 
+def selected() -> StoredSelection:
+    """Three click models, of which the first is as good as the best, and simpler."""
+    scores = (
+        ModelScores(
+            "pbm", 3, -0.35, -0.001, -0.003, 0.001, 1.45, chi2_per_df=1.0, relative_bias=0.25
+        ),
+        ModelScores("ubm", 9, -0.349, 0.0, 0.0, 0.0, 1.44, chi2_per_df=1.1, relative_bias=0.3),
+        ModelScores("cascade", 0, None, impossible=12),
+    )
+    return StoredSelection(scores, 0.9, 360, 1_440, 60, "position 4", ("<dcm> is left out",))
+
+
 def sources_of(seed: int = 1, **more: object) -> Sources:
-    """A log, a later one, the truth, two rankers."""
+    """A log, a later one, the truth, two rankers, a selection of click models."""
     (log, truth), (later, _) = draw_log(seed), draw_log(seed + 1)
     model = planted(log)
     compared = ec.compare(model, two_rankings(truth), clicks=log, backtest=later, samples=200)
-    given = {"log": log, "later": later, "truth": truth, "comparison": compared, **more}
+    given = {"log": log, "later": later, "truth": truth, "comparison": compared}
+    given |= {"selection": selected(), **more}
     return Sources(model=model, name="planted", command="epiclick report planted", **given)  # type: ignore[arg-type]

@@ -14,6 +14,7 @@ import epiclick as ec
 from epiclick.errors import InputError
 from epiclick.evaluation.item_chunks import ItemRelevance, item_chunks
 from epiclick.evaluation.truth import read_truth
+from epiclick.report.click_model_choice import click_model_choice
 from epiclick.report.item_map import (
     MOST_OF_A_KIND,
     MOST_ROWS,
@@ -29,8 +30,9 @@ from epiclick.report.page import Report, gather
 from epiclick.report.rankers import rankers
 from epiclick.report.reliability import reliability
 from epiclick.report.report_sources import Sources, Trial
+from epiclick.selection.parsimony import ModelScores
 
-from .planted import NU, THETA, draw_log, planted, sources_of
+from .planted import NU, THETA, draw_log, planted, selected, sources_of
 
 pytestmark = pytest.mark.slow
 
@@ -277,6 +279,73 @@ def test_robots_are_a_caveat_where_the_fit_found_some(record: dict, state: str) 
     sources.model.fitted_ = replace(sources.fitted, training=training)
     found = gather(replace(sources, later=None, log=None)).caveats
     assert {c.state for c in found if c.reason == "Clicks by robots"} == {state}
+
+
+@pytest.mark.parametrize(
+    ("record", "state"),
+    [
+        ({"displays": 100, "warnings": ["users do not follow a position-based model"]}, "applies"),
+        ({"displays": 100, "warnings": []}, "clear"),
+        ({"displays": 0, "warnings": []}, "open"),
+        (None, "open"),  # an older model
+    ],
+)
+def test_users_of_another_click_model_are_a_caveat(record: dict | None, state: str) -> None:
+    sources = sources_of()
+    checks = {**sources.fitted.training.checks, "assumptions": record}
+    found = [] if record is None else record["warnings"]
+    training = replace(sources.fitted.training, checks=checks, warnings=tuple(found))
+    sources.model.fitted_ = replace(sources.fitted, training=training)
+    caveats = {c.reason: c for c in gather(replace(sources, later=None, log=None)).caveats}
+    assert caveats["Users who do not follow a position-based model"].state == state
+    assert "Warnings of the fit" not in caveats  # it is said once
+
+
+def with_scores(*scores: ModelScores) -> Sources:
+    return replace(sources_of(), selection=replace(selected(), scores=scores))
+
+
+def test_the_choice_of_a_click_model_is_that_of_the_selection(report: Report) -> None:
+    found, given = report.choice, selected()
+    assert not isinstance(found, Absent)
+    assert [row.click_model for row in found.rows] == ["ubm", "pbm", "cascade"]
+    assert (found.best, found.chosen, found.own, found.state) == ("ubm", "pbm", "pbm", "yes")
+    assert found.verdict == given.verdict
+    assert found.about_own == ""
+    absent = click_model_choice(replace(sources_of(), selection=None))
+    assert isinstance(absent, Absent)
+    assert absent.remedy == "--selection select.json"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "parameters", "state", "caveat"),
+    [
+        (-0.003, 0.001, 3, "yes", "clear"),  # as good, and simpler
+        (-0.003, 0.001, 12, "open", "open"),  # as good, but not simpler
+        (-0.003, -0.001, 3, "no", "applies"),
+    ],
+)
+def test_a_better_click_model_is_a_caveat(
+    low: float, high: float, parameters: int, state: str, caveat: str
+) -> None:
+    pbm, ubm, _ = selected().scores
+    own = replace(pbm, parameters=parameters, low=low, high=high, difference=-0.002)
+    page = gather(with_scores(own, ubm))
+    assert not isinstance(page.choice, Absent)
+    assert page.choice.state == state
+    states = {each.reason: each.state for each in page.caveats}
+    assert states["Another click model that predicts pages better"] == caveat
+
+
+def test_a_click_model_that_was_not_compared_says_so() -> None:
+    _, ubm, cascade = selected().scores
+    found = click_model_choice(with_scores(ubm, cascade))
+    assert not isinstance(found, Absent)
+    assert found.state == "open"
+    assert found.about_own == "This report is about a pbm, which was not compared."
+    none = click_model_choice(with_scores(cascade))
+    assert not isinstance(none, Absent)
+    assert (none.best, none.chosen, none.about_own) == ("", "", "")
 
 
 def test_scores_lead_over_baselines(report: Report) -> None:

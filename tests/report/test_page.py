@@ -25,10 +25,13 @@ from epiclick.report.page import SCRIPTS, Report, page_of, page_script
 from .planted import HOSTILE, MARKUP
 
 VOID = {"meta", "input", "br", "hr", "img", "link"}
-SECTIONS = ("data", "bias", "fit", "calibration", "relevance", "rankers", "training", "reproduce")
+SECTIONS = (
+    *("data", "bias", "fit", "calibration", "click-model", "relevance", "rankers", "training"),
+    "reproduce",
+)
 CHARTS = {
     *("rates", "bias-relative", "bias-absolute", "observed", "scores", "reliability", "ranks"),
-    *("coverage", "map", "values", "lead", "training"),
+    *("coverage", "map", "values", "lead", "training", "click-models"),
 }
 
 

@@ -124,3 +124,40 @@ def test_a_model_of_probability_0_is_named_and_never_chosen() -> None:
     none = [impossible("cascade")]
     assert (best_of(none), chosen_of(none)) == (None, None)
     assert verdict(none, "position 5").startswith("No model could be scored")
+
+
+def test_of_models_that_predict_alike_one_that_pages_contradict_is_not_chosen() -> None:
+    tied = [scores("pbm", 4, 0.0005), scores("trust", 9), scores("ubm", 14, 0.0004)]
+    assert chosen_of(tied).click_model == "pbm"
+    tied[0] = replace(tied[0], is_contradicted=True)
+    assert chosen_of(tied).click_model == "trust"
+    said = verdict(tied, "position 5")
+    assert "The pages contradict assumptions of pbm." in said
+    assert "chosen model, too" not in said
+    # a model that predicts worse is not chosen, whatever the pages say about the others
+    tied[1:] = [replace(each, is_contradicted=True) for each in tied[1:]]
+    worse = scores("dcm", 5, 0.01)
+    assert chosen_of([*tied, worse]).click_model == "pbm"
+    assert "They contradict the chosen model, too" in verdict([*tied, worse], "position 5")
+
+
+def test_the_best_model_is_not_chosen_if_pages_contradict_it_alone() -> None:
+    best, richer = replace(scores("pbm", 4), is_contradicted=True), scores("ubm", 14, 0.0005)
+    assert best_of([best, richer]) is best
+    assert chosen_of([best, richer]) is richer
+    assert "may be chance, and the pages contradict pbm." in headline([best, richer])
+
+
+def test_a_redundant_model_does_not_compete_and_is_named() -> None:
+    better = replace(scores("trust", 9, -0.0004, 0.0001), is_redundant=True)
+    models = [scores("pbm", 4), better]
+    assert best_of(models).click_model == chosen_of(models).click_model == "pbm"
+    assert reference_of(models) is None
+    said = verdict(models, "position 5")
+    assert (
+        "trust is not chosen, although its log-likelihood per display is higher by 0.00040" in said
+    )
+    worse = replace(scores("trust", 9, 0.0004), is_redundant=True)
+    assert "trust is not chosen: the pages show no sign" in verdict(
+        [models[0], worse], "position 5"
+    )

@@ -208,3 +208,18 @@ def tiny(queries: int = 3, pages: int = 60, clicks: bool = True) -> pd.DataFrame
 def test_bad_input_is_refused(source: object, given: dict[str, object], code: str) -> None:
     with raises_code(code):
         ec.select(source, progress=False, **given)
+
+
+@pytest.mark.parametrize("users", ["pbm", "trust"])
+def test_clicks_on_unattractive_items_compete_where_pages_show_them(users: str) -> None:
+    made = ec.simulate(
+        queries=100, docs=8, features=2, pages=30_000, positions=4, users=users, seed=0
+    )
+    found = ec.select(made.log, ("pbm", "trust"), progress=False)
+    by_name = {each.click_model: each for each in found.scores}
+    # items have five values of relevance, the least of which is 0.1: only an affine map has a least
+    assert by_name["trust"].log_likelihood > by_name["pbm"].log_likelihood
+    assert by_name["trust"].is_redundant == (users == "pbm")
+    assert by_name["pbm"].is_contradicted == (users == "trust")
+    assert not by_name["trust"].is_contradicted
+    assert found.chosen == users

@@ -37,6 +37,10 @@ def report(
     depth: options.Depth = None,
     against: options.OtherModels = None,
     truth: options.Truth = None,
+    selection: Annotated[
+        Path | None,
+        Option(metavar="FILE", help="Comparison of click models, from epiclick select --out."),
+    ] = None,
     title: Annotated[str, Option(help="Page title.", show_default="the model's name")] = "",
     missing_features: options.MissingFeatures = "error",
     given: options.GivenOptions = options.NOTHING_GIVEN,
@@ -56,6 +60,7 @@ def report(
     from epiclick.evaluation.truth import read_truth
     from epiclick.report.page import gather, write_report
     from epiclick.report.report_sources import Sources
+    from epiclick.selection.selection_file import read_selection
 
     silent = quiet or as_json
     console.check_file(out, SUFFIXES, "HTML", "report.html")
@@ -63,6 +68,7 @@ def report(
     fitted = load(model)
     others = {str(path): load(path) for path in against or []}
     world = None if truth is None else read_truth(truth)
+    selected = None if selection is None else read_selection(selection)
     if rankings:
         options.check_features(fitted, features, "--ranking")
     for each in (fitted, *others.values()) if others else ():
@@ -104,6 +110,7 @@ def report(
                     comparison=compared,
                     truth=world,
                     true_values=true,
+                    selection=selected,
                     command=shlex.join(["epiclick", *sys.argv[1:]]),
                     log_names=tuple(log or ()),
                     later_names=tuple(backtest or ()),

@@ -1,6 +1,9 @@
 """`epiclick select`: which click model fits a log?"""
 
-from typing import TYPE_CHECKING, Annotated
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
@@ -52,6 +55,9 @@ def _row(model: "ModelScores", best: str | None) -> list[str]:
     ]
 
 
+SUFFIXES = (".json",)
+
+
 @options.reads_log
 def select(
     log: options.Logs,
@@ -64,6 +70,9 @@ def select(
         ),
     ] = None,
     features: options.Features = None,
+    out: Annotated[
+        Path | None, Option(help="JSON file to write, for epiclick report --selection.")
+    ] = None,
     holdout: Annotated[float, Option(help="Share of pages held out for scoring.")] = 0.2,
     level: Annotated[float, Option(help="Nominal coverage of intervals.")] = 0.9,
     seed: Annotated[int, Option(help="Random seed.")] = 0,
@@ -82,6 +91,9 @@ def select(
     from epiclick.selection.select_model import select as select_model
 
     silent = quiet or as_json
+    if out is not None:
+        read = [*log, *([features] if features else [])]
+        console.check_file(out, SUFFIXES, "JSON", "select.json", read)
     with console.collect_warnings(quiet=silent) as warnings:
         found = select_model(
             list(log),
@@ -97,7 +109,22 @@ def select(
     if found.aliases:
         named = ", ".join(f"{name} from {own}" for name, own in found.aliases.items())
         console.note(f"columns: {named}", quiet=silent)
+    record = console.json_safe({**found.to_dict(), "warnings": warnings})
+    if out is not None:
+        write_record(record, out)
     if as_json:
-        console.print_json(console.json_safe({**found.to_dict(), "warnings": warnings}))
+        console.print_json(record)
         return
     print_selection(found)
+    if out is not None:
+        console.note(f"written to {out}", quiet=quiet)
+
+
+def write_record(record: Mapping[str, Any], out: Path) -> None:
+    """Write what --json prints to a file."""
+    from epiclick.data.writing import written_aside
+
+    # dates and decimals of context columns are written as text
+    text = json.dumps({"schema_version": console.SCHEMA_VERSION, **record}, indent=1, default=str)
+    with console.written_to(out), written_aside(out) as aside:
+        aside.write_text(f"{text}\n", encoding="utf-8")

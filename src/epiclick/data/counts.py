@@ -28,6 +28,7 @@ from epiclick.data.counts_arguments import (
 from epiclick.data.counts_metadata import CountsMetadata, PageClicks
 from epiclick.data.features import FeatureTable
 from epiclick.data.page_lists import PageLists, concat_lists
+from epiclick.data.page_sample import PageSample, concat_samples
 from epiclick.data.schema import LogOptions, either
 from epiclick.data.writing import written_aside
 from epiclick.errors import InputError, Problem
@@ -60,6 +61,7 @@ class ClickCounts:
         options: how the log was read.
         lists: distinct pages, for click models that need them; None for others.
         conversions: a second outcome of the clicks, if `options.conversion` names one; else None.
+        sample: displays of some pages in their order, where pages are known and `lists` is None.
     """
 
     query_id: pa.Array
@@ -78,6 +80,7 @@ class ClickCounts:
     options: LogOptions = field(default_factory=LogOptions)
     lists: PageLists | None = None
     conversions: Conversions | None = None
+    sample: PageSample | None = None
 
     def __post_init__(self) -> None:
         """Check the counts once; everything downstream relies on them."""
@@ -185,6 +188,7 @@ class ClickCounts:
             ),
             part=None if self.part is None else part[entry],
             options=replace(self.options, click_model="pbm"),
+            sample=None if self.sample is None else self.sample.with_contexts(index),
         )
 
     def completed(self) -> "ClickCounts":
@@ -205,6 +209,7 @@ class ClickCounts:
             pair=self.pair[order],
             context=context[order],
             **self.amounts(order),
+            sample=None if self.sample is None else self.sample.with_contexts(index),
         )
 
     def of_contexts(self, keep: np.ndarray) -> "ClickCounts":
@@ -219,6 +224,7 @@ class ClickCounts:
             pages=None,
             page_clicks=None,
             lists=None,
+            sample=None,
         )
 
     def over_given(self, amounts: np.ndarray) -> np.ndarray:
@@ -416,6 +422,8 @@ class ClickCounts:
         )
         if all(c.lists is not None for c in counts):
             total = replace(total, lists=_all_lists(total, counts))
+        if all(c.sample is not None for c in counts):
+            total = replace(total, sample=_all_samples(total, counts))
         return total if head.features is None else total.with_features(head.features)
 
     def with_features(
@@ -483,11 +491,19 @@ class ClickCounts:
             )
         share = deal_groups(weight, shares, by, seed)
         found = (self._of_entries(share[group] == i) for i in range(len(shares)))
-        if by == "query" or self.lists is None:
+        if by == "query":
             return tuple(found)
-        return tuple(
-            replace(each, lists=self.lists.of_parts(share == i, self.numbers_in(each)))
-            for i, each in enumerate(found)
+        return tuple(self._pages_of(share == i, each) for i, each in enumerate(found))
+
+    def _pages_of(self, chosen: np.ndarray, counts: "ClickCounts") -> "ClickCounts":
+        """The counts of some parts, a mask, with the pages of these parts."""
+        if self.lists is None and self.sample is None:
+            return counts
+        number = self.numbers_in(counts)
+        return replace(
+            counts,
+            lists=None if self.lists is None else self.lists.of_parts(chosen, number),
+            sample=None if self.sample is None else self.sample.of_parts(chosen, number),
         )
 
     def numbers_in(self, other: "ClickCounts") -> np.ndarray:
@@ -503,6 +519,7 @@ class ClickCounts:
         return replace(
             self,
             lists=None if self.lists is None else self.lists.of_pairs(number),
+            sample=None if self.sample is None else self.sample.of_pairs(number),
             query_id=self.query_id.take(pairs),
             doc_id=self.doc_id.take(pairs),
             pair=pair,
@@ -564,6 +581,21 @@ def _all_lists(total: ClickCounts, counts: Sequence[ClickCounts]) -> PageLists:
         assert own is not None
         found.append(replace(own, given=context[own.given], part=part))
     return concat_lists(found, parts=total.parts is not None)
+
+
+def _all_samples(total: ClickCounts, counts: Sequence[ClickCounts]) -> PageSample:
+    """The samples of all counts, numbered as in their total."""
+    found, names = [], total.contexts.column_names
+    for each in counts:
+        assert each.sample is not None
+        tables = (each.contexts, total.contexts)
+        context = locate_rows(*({name: t[name] for name in names} for t in tables))
+        own = each.sample.of_pairs(each.numbers_in(total)).with_contexts(context)
+        if own.part is not None and each.parts is not None and total.parts is not None:
+            part = locate_rows({"part": each.parts}, {"part": total.parts})
+            own = replace(own, part=part[own.part])
+        found.append(own)
+    return concat_samples(found, parts=total.parts is not None)
 
 
 def check_counts(name: str, given: Any) -> ClickCounts:

@@ -128,12 +128,12 @@ def clicks_of_pages(log: "ir.Table", pages: int) -> PageClicks:
     )
 
 
-def sampled_pages(log: "ir.Table", pages: int) -> "ir.Table":
-    """The rows of about SAMPLED_PAGES pages of a log, or of all if it has fewer."""
+def sampled_pages(log: "ir.Table", pages: int, most: int | None = None) -> "ir.Table":
+    """The rows of about `most` pages of a log, default SAMPLED_PAGES, or of all if it has fewer."""
     import ibis.expr.types as ir  # slow to import
     from ibis.expr.operations import Hash
 
-    one_in, backend = pages // SAMPLED_PAGES, log.get_backend()
+    one_in, backend = pages // (most or SAMPLED_PAGES), log.get_backend()
     if one_in < 2 or not backend.has_operation(Hash):
         return log
     # Ibis makes DuckDB convert each hash to text and back, which takes three times as long

@@ -135,6 +135,12 @@ def _count_rows(source: Any, options: LogOptions) -> tuple[ClickCounts, LogRepor
             rows = kept_rows(log, columns, options) if dropped else log
             lists = read_lists(rows, columns, options, counts, text=opened.text)
             counts = replace(counts, lists=lists)
+        elif pages is not None and "position" in columns.given:
+            from epiclick.data.page_sample import read_sample
+
+            rows = kept_rows(log, columns, options) if dropped else log
+            sample = read_sample(rows, columns, options, counts, text=opened.text)
+            counts = replace(counts, sample=sample)
         notes = list(opened.notes)
         whole = replace(options, max_clicks_per_page=None, drop_busiest=0.0)
         if whole != options:

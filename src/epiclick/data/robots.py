@@ -164,7 +164,7 @@ def slot_rates(counts: ClickCounts, bias: np.ndarray | None) -> tuple[np.ndarray
     """(groups, slots) click probability at the slots of a query's pages, (groups,) its pages.
 
     A pair's relevance is the ratio of its clicks to those expected in its contexts, shrunk towards
-    the mean by the method of moments for a Gamma; long logs are represented by a sample of queries.
+    the mean; long logs are represented by a sample of queries.
     """
     counts, bias = _by_given(counts, bias)
     step = -(-counts.num_queries // MAX_QUERIES)
@@ -177,11 +177,7 @@ def slot_rates(counts: ClickCounts, bias: np.ndarray | None) -> tuple[np.ndarray
     clicks, looks_of_pair = (
         np.bincount(counts.pair, amount, len(counts)) for amount in (counts.clicks, looks)
     )
-    level = clicks.sum() / max(looks_of_pair.sum(), 1e-300)
-    mean = looks_of_pair * level
-    spread = max(float(((clicks - mean) ** 2 - mean).sum() / max((mean**2).sum(), 1e-300)), 1e-6)
-    relevance = level * (clicks + 1 / spread) / (mean + 1 / spread)
-    expected = looks * relevance[counts.pair]
+    expected = looks * shrunk_ratio(clicks, looks_of_pair)[counts.pair]
 
     kind, place = _places(counts)
     key = counts.query[counts.pair] * (kind.max() + 1) + kind[counts.context]
@@ -192,6 +188,15 @@ def slot_rates(counts: ClickCounts, bias: np.ndarray | None) -> tuple[np.ndarray
     np.add.at(clicked, at, expected)
     pages = shown.max(axis=1)
     return np.minimum(clicked / pages[:, None], 0.999), pages
+
+
+def shrunk_ratio(clicks: np.ndarray, looks: np.ndarray) -> np.ndarray:
+    """(items,) clicks per look, shrunk to the mean by the method of moments for a Gamma."""
+    level = clicks.sum() / max(looks.sum(), 1e-300)
+    mean = looks * level
+    spread = max(float(((clicks - mean) ** 2 - mean).sum() / max((mean**2).sum(), 1e-300)), 1e-6)
+    ratio: np.ndarray = level * (clicks + 1 / spread) / (mean + 1 / spread)
+    return ratio
 
 
 def _by_given(

@@ -22,6 +22,7 @@ import numpy as np
 from epiclick.click_models.click_model import Emission
 from epiclick.data.counts import ClickCounts
 from epiclick.data.robots import suspicious_pages
+from epiclick.diagnostics.assumptions import check_assumptions
 from epiclick.diagnostics.contraction import (
     AtBound,
     at_bound_warning,
@@ -327,6 +328,10 @@ def check_fit(
     }
     warnings += [] if robots is None else [robots.message]
     warnings += _poor_fit(fit, fitted.clicks.title)
+    assumed = check_assumptions(train if whole is None else whole, fitted.clicks)
+    records["assumptions"] = assumed.to_dict()
+    words += assumed.sentences()
+    warnings += assumed.warnings
     warnings += _scale(fitted, known, at_bound, moved)
     if known is not None:
         records["given_bias"] = describe_known(known, fitted.contexts, level)

@@ -464,6 +464,7 @@ def chunks_of(counts: ClickCounts, size: int) -> Iterator[tuple[int, int, ClickC
                 **counts.amounts(slice(start, stop)),
                 pages=None,
                 lists=None,  # its pages may have items of other chunks
+                sample=None,
                 feature_row=None if counts.feature_row is None else counts.feature_row[first:last],
             ),
         )

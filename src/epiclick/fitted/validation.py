@@ -69,6 +69,7 @@ def _problems(fitted: FittedModel) -> Iterator[Problem]:
         yield from _posterior_problems(fitted.posterior, fitted)
     yield from _at_bound_problems(fitted)
     yield from _robot_problems(fitted)
+    yield from _assumption_problems(fitted)
     for name in ("train", "held_out"):
         yield from _id_problems(f"queries.{name}", getattr(fitted.queries, name))
     if fitted.items is not None:
@@ -290,6 +291,16 @@ def _robot_problems(fitted: FittedModel) -> Iterator[Problem]:
     named = found is None or (isinstance(found, Mapping) and isinstance(found.get("words"), str))
     if not (named and type(record.get("checked")) is bool):
         what = "training.checks.robots must have the keys checked and found"
+        yield Problem(what, code="invalid-checks")
+
+
+def _assumption_problems(fitted: FittedModel) -> Iterator[Problem]:
+    """`assumptions` has the number of displays that were checked, and warnings; or is absent."""
+    record = fitted.training.checks.get("assumptions", {"displays": 0, "warnings": []})
+    found = record.get("warnings") if isinstance(record, Mapping) else None
+    listed = isinstance(found, list) and all(isinstance(each, str) for each in found)
+    if not (listed and type(record.get("displays")) is int):
+        what = "training.checks.assumptions must have the keys displays and warnings"
         yield Problem(what, code="invalid-checks")
 
 

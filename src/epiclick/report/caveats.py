@@ -1,18 +1,22 @@
 """Caveats: reasons why the results may be wrong, and whether each applies here."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from epiclick.comparison.verdict import LITTLE_SEEN
 from epiclick.diagnostics.checks import FEW_QUERIES, is_poor_fit
 from epiclick.report.bias import Bias
+from epiclick.report.click_model_choice import ChoiceState, ClickModelChoice
 from epiclick.report.markup import Absent
 from epiclick.report.quality import CLEAR, Quality
 from epiclick.report.rankers import Rankers
 from epiclick.report.report_sources import Sources
 
 State = Literal["applies", "clear", "open"]
+
+CHOICES: Mapping[ChoiceState, State] = {"yes": "clear", "open": "open", "no": "applies"}
+"""Whether a better click model is a caveat, by the outcome of a selection."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +39,13 @@ def caveats(
     bias: Bias,
     quality: Quality | Absent,
     rankers: Rankers | Absent,
+    choice: ClickModelChoice | Absent,
 ) -> tuple[Caveat, ...]:
     """All caveats, those that apply first."""
     found = [
         *_of_fit(bias),
+        *_of_click_model(sources, bias),
+        *_of_choice(choice),
         *_of_positions(sources, bias),
         *_of_intervals(sources, bias),
         *_of_prediction(quality),
@@ -64,6 +71,37 @@ def _of_fit(bias: Bias) -> Iterator[Caveat]:
         yield Caveat(reason, "applies" if poor else "clear", found)
 
 
+def _of_click_model(sources: Sources, bias: Bias) -> Iterator[Caveat]:
+    reason = f"Users who do not follow a {bias.model}"
+    checked = _assumptions(sources)
+    if checked["warnings"]:
+        yield Caveat(reason, "applies", _sentences(checked["warnings"]))
+    elif checked["displays"]:
+        found = (
+            f"On {checked['displays']:,} displays of whole pages, no sign was found that clicks "
+            "depend on what this model rules out."
+        )
+        yield Caveat(reason, "clear", found)
+    else:
+        found = "Without page_id the order of clicks on a page is unknown, so this was not checked."
+        yield Caveat(reason, "open", found)
+
+
+def _of_choice(choice: ClickModelChoice | Absent) -> Iterator[Caveat]:
+    reason = "Another click model that predicts pages better"
+    if isinstance(choice, Absent):
+        yield Caveat(reason, "open", f"{choice.reason} Add `{choice.remedy}`.")
+    else:
+        found = f"{choice.headline} {choice.about_own}".rstrip()
+        yield Caveat(reason, CHOICES[choice.state], found)
+
+
+def _assumptions(sources: Sources) -> dict[str, Any]:
+    """What the fit found out about the assumptions of its click model; older models lack it."""
+    checked = sources.fitted.training.checks.get("assumptions")
+    return checked or {"displays": 0, "warnings": []}
+
+
 def _of_positions(sources: Sources, bias: Bias) -> Iterator[Caveat]:
     checks = sources.fitted.training.checks
     found = checks["identifiability"]
@@ -75,6 +113,7 @@ def _of_positions(sources: Sources, bias: Bias) -> Iterator[Caveat]:
     )
     robots = (checks.get("robots") or {}).get("found")
     covered = {*found["warnings"], *([robots["words"]] if robots else [])}  # by other caveats
+    covered |= set(_assumptions(sources)["warnings"])
     others = [each for each in bias.warnings if each not in covered and "chi2/df" not in each]
     if others:
         yield Caveat("Warnings of the fit", "applies", _sentences(others))

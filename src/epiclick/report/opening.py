@@ -28,6 +28,7 @@ LINKS = {
     "bias": "Position bias",
     "fit": "Fit",
     "calibration": "Calibration",
+    "click-model": "Click model",
     "relevance": "Relevance",
     "rankers": "Rankers",
     "training": "Training",

@@ -11,6 +11,11 @@ from pathlib import Path
 from epiclick.data.writing import written_aside
 from epiclick.report.bias import Bias, bias, bias_section
 from epiclick.report.caveats import Caveat, caveats
+from epiclick.report.click_model_choice import (
+    ClickModelChoice,
+    choice_section,
+    click_model_choice,
+)
 from epiclick.report.item_map import ItemSample, item_sample, items_section
 from epiclick.report.markup import STYLE, Absent
 from epiclick.report.opening import Opening, opening, opening_section
@@ -41,6 +46,7 @@ class Report:
         overview: size of the data, click rates.
         bias: position bias.
         quality: how well clicks are predicted.
+        choice: which click model to use.
         items: relevance.
         rankers: which one to ship.
         curve: of training.
@@ -54,6 +60,7 @@ class Report:
     overview: Overview
     bias: Bias
     quality: Quality | Absent
+    choice: ClickModelChoice | Absent
     items: ItemSample | Absent
     rankers: Rankers | Absent
     curve: Curve
@@ -64,7 +71,8 @@ def gather(sources: Sources, title: str = "") -> Report:
     """Collect the content of the page from the model, the logs and the comparison."""
     found_bias, found_quality = bias(sources), quality(sources)
     found_rankers = rankers(sources, found_quality)
-    found_caveats = caveats(sources, found_bias, found_quality, found_rankers)
+    found_choice = click_model_choice(sources)
+    found_caveats = caveats(sources, found_bias, found_quality, found_rankers, found_choice)
     return Report(
         title=title or f"Click report: {sources.name}",
         has_truth=sources.truth is not None,
@@ -73,6 +81,7 @@ def gather(sources: Sources, title: str = "") -> Report:
         overview=overview(sources),
         bias=found_bias,
         quality=found_quality,
+        choice=found_choice,
         items=item_sample(sources),
         rankers=found_rankers,
         curve=curve(sources),
@@ -87,6 +96,7 @@ SECTIONS: tuple[Callable[[Report], str], ...] = (
     bias_section,
     quality_section,
     calibration_section,
+    choice_section,
     items_section,
     rankers_section,
     training_section,

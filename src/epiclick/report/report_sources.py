@@ -12,6 +12,7 @@ from epiclick.data.features import FeatureTable
 from epiclick.evaluation.truth import Truth
 from epiclick.fitted.state import FittedModel
 from epiclick.report.markup import Absent
+from epiclick.selection.selection_file import StoredSelection
 
 NO_FEATURES = Absent(
     "The model needs features of items, which were not given.", "--features features.parquet"
@@ -32,6 +33,7 @@ class Sources:
         comparison: of rankers, if any were given.
         truth: of a simulated world, if the log comes from one.
         true_values: ranker -> its true clicks per page in that world.
+        selection: of click models on the log, if given.
         command: the command line.
         log_names: the log's files, as given.
         later_names: those of the log that was held back.
@@ -47,6 +49,7 @@ class Sources:
     comparison: Comparison | None = None
     truth: Truth | None = None
     true_values: Mapping[str, float] = field(default_factory=dict)
+    selection: StoredSelection | None = None
     command: str = ""
     log_names: tuple[str, ...] = ()
     later_names: tuple[str, ...] = ()

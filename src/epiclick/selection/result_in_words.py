@@ -27,7 +27,35 @@ def verdict(models: Sequence[ModelScores], last: str) -> str:
         for each in sorted(models, key=lambda each: each.click_model)
         if not each.is_scored
     ]
+    sentences += _contradicted(models)
+    sentences += [_redundant(each) for each in models if each.is_scored and each.is_redundant]
     return " ".join(sentences)
+
+
+def _contradicted(models: Sequence[ModelScores]) -> Iterator[str]:
+    """Which models the pages contradict; a warning if the chosen one is among them."""
+    chosen = chosen_of(models)
+    names = sorted(each.click_model for each in models if each.is_contradicted)
+    if not names or chosen is None:
+        return
+    yield f"The pages contradict assumptions of {', '.join(names)}."
+    if chosen.is_contradicted:
+        yield "They contradict the chosen model, too: see the warnings of its fit."
+
+
+def _redundant(model: ModelScores) -> str:
+    """Why a model does not compete, and by how much it seems better."""
+    assert model.difference is not None
+    assert model.low is not None
+    assert model.high is not None
+    better = ""
+    if model.difference > 0:
+        gain = _interval(model.difference, model.low, model.high)
+        better = f", although its log-likelihood per display is higher by {gain}"
+    return (
+        f"{model.click_model} is not chosen{better}: the pages show no sign that clicks are not in "
+        "proportion to relevance, so that it only fits the distribution of relevance."
+    )
 
 
 def headline(models: Sequence[ModelScores]) -> str:
@@ -39,11 +67,15 @@ def headline(models: Sequence[ModelScores]) -> str:
         return f"Choose {chosen.click_model}: it is the only model that was scored."
     if chosen is not best:
         reason = "which may be chance" if chosen.may_be_chance else "which is negligible"
+        why = (
+            f"{chosen.click_model} is simpler ({_number(chosen.parameters, 'parameter')}, not "
+            f"{best.parameters:,})"
+        )
+        if chosen.parameters >= best.parameters:
+            why = f"the pages contradict {best.click_model}"
         return (
             f"Choose {chosen.click_model}: {best.click_model} predicts held-out pages better by "
-            f"{gain_of(chosen)} in log-likelihood per display, {reason}, and "
-            f"{chosen.click_model} is simpler ({_number(chosen.parameters, 'parameter')}, not "
-            f"{best.parameters:,})."
+            f"{gain_of(chosen)} in log-likelihood per display, {reason}, and {why}."
         )
     if other.parameters > chosen.parameters:
         return (

@@ -1,5 +1,6 @@
 """Which click model fits a log? Fit several to the same pages, and score them on held-out ones."""
 
+import itertools
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -20,11 +21,12 @@ from epiclick.data.readers import count_log, counts_files
 from epiclick.data.schema import LogOptions, options_of, resolve_columns
 from epiclick.data.shown_pages import ShownPages, read_pages
 from epiclick.data.sources import open_source
+from epiclick.diagnostics.relevance_slopes import RELEVANCE_SLOPES
 from epiclick.errors import InputError, InputWarning
 from epiclick.evaluation.paired_differences import paired_difference
 from epiclick.fitted.state import given_of
 from epiclick.selection.held_out_scores import HeldOutScores, held_out_scores
-from epiclick.selection.parsimony import ModelScores
+from epiclick.selection.parsimony import IN_PROPORTION, ModelScores
 from epiclick.selection.selected import Selection
 from epiclick.training.progress import working
 
@@ -135,13 +137,34 @@ class Candidate(NamedTuple):
 
 def compared(fitted: Mapping[str, Candidate], level: float) -> tuple[ModelScores, ...]:
     """The scores of all models, with differences from the best, paired by query."""
-    possible = {name: each for name, each in fitted.items() if not each.scores.impossible}
+    redundant = _redundant(fitted)
+    possible = {
+        name: each
+        for name, each in fitted.items()
+        if not each.scores.impossible and name not in redundant
+    }
     best = min(
         possible.values(),
         key=lambda each: (-each.scores.log_likelihood, each.parameters, each.model.click_model),
         default=None,
     )
-    return tuple(_compared(name, each, best, level) for name, each in fitted.items())
+    rows = (_compared(name, each, best, level) for name, each in fitted.items())
+    return tuple(replace(row, is_redundant=row.click_model in redundant) for row in rows)
+
+
+def _redundant(fitted: Mapping[str, Candidate]) -> set[str]:
+    """Models with clicks on unattractive items, where a fit without them shows no sign of them."""
+    found = set()
+    for name, other in itertools.product(fitted, fitted):
+        affine, plain = click_model(name), click_model(other)
+        alike = affine.history == plain.history and not plain.knows_examination
+        if not (affine.is_affine and alike and not plain.is_affine):
+            continue
+        tests = fitted[other].model.fitted_.training.checks["assumptions"]["tests"]
+        known = [test for test in tests if test["name"] == RELEVANCE_SLOPES.name]
+        if any(test.get("p_value", 0) >= IN_PROPORTION for test in known):
+            found.add(name)
+    return found
 
 
 def _compared(name: str, each: Candidate, best: Candidate | None, level: float) -> ModelScores:
@@ -155,6 +178,7 @@ def _compared(name: str, each: Candidate, best: Candidate | None, level: float) 
         seconds=each.seconds,
         impossible=scores.impossible,
         unit=scores.unit,
+        is_contradicted=any(test["found"] for test in checks["assumptions"]["tests"]),
     )
     if scores.impossible or best is None:
         return row
