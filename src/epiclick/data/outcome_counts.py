@@ -37,6 +37,7 @@ def outcome_counts(counts: ClickCounts, trials: np.ndarray, successes: np.ndarra
         page_clicks=None,
         options=options,
         lists=None,
+        sample=None,
     )
 
 
