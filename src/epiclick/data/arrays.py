@@ -89,6 +89,19 @@ def locate_rows(wanted: Columns, among: Columns) -> np.ndarray:
     return row[code[known:]]
 
 
+def locate_counted(wanted: Columns, among: Columns) -> np.ndarray:
+    """As `locate_rows`, for rows of a log that was counted before: all of them must be there."""
+    row = locate_rows(wanted, among)
+    if missing := int(np.sum(row < 0)):
+        raise InputError(
+            f"a second reading of the log has {missing:,} rows whose {', '.join(wanted)} the first "
+            "did not have: its file is damaged, or changes while it is read. Write it again, and "
+            "read it when it is complete",
+            code="rows-differ-between-readings",
+        )
+    return row
+
+
 def is_among(name: str, values: pa.Array, among: pa.Array) -> np.ndarray:
     """(values,) whether each value is in `among`; `name` is for the error on differing types."""
     return locate_rows({name: values}, {name: among}) >= 0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from epiclick.data.arrays import Columns, as_array, distinct, locate_rows
+from epiclick.data.arrays import Columns, as_array, distinct, locate_counted, locate_rows
 from epiclick.data.page_lists import PageLists
 from epiclick.data.schema import LogColumns, LogOptions
 
@@ -132,17 +132,16 @@ def read_sample(
     table, page = table.take(order), page[order]
     typed = settle_types(table, columns, options, text=text)
 
-    def located(among: Columns) -> np.ndarray:
-        return locate_rows({name: typed[name].cast(among[name].type) for name in among}, among)
+    def own(among: Columns) -> Columns:
+        return {name: typed[name].cast(among[name].type) for name in among}
 
     keys = {"query_id": counts.query_id, "doc_id": counts.doc_id}
     contexts = {name: counts.contexts[name] for name in counts.contexts.column_names}
-    pair, context = located(keys), located(contexts)
-    assert np.all(pair >= 0), "a display of an item that was not counted"
-    assert np.all(context >= 0), "a display in a context that was not counted"
+    pair, context = locate_counted(own(keys), keys), locate_counted(own(contexts), contexts)
     part = None
     if counts.parts is not None:
-        part = located({"part": counts.parts})
+        parts = {"part": counts.parts}
+        part = locate_rows(own(parts), parts)
         if np.any(part < 0):
             return None
     return PageSample(page, pair, context, table["clicked"].to_numpy(), part)

@@ -55,7 +55,7 @@ def reading_item_draws(
         prior = Prior(own, other, going_on)
         chain = Chain.start(evidence, np.random.default_rng([seed, 22, i]), prior)
         known = chain.sweep(prior, SWEEPS)
-        found[0, :, i] = own.alpha + evidence.clicks, own.beta + known.read - evidence.clicks
+        found[0, :, i] = own.alpha + evidence.clicks, own.beta + (known.read - evidence.clicks)
         if other is not None:
             found[1, :, i] = other.alpha + known.stopped, other.beta + known.went_on
     return ItemDraws(Beta(*found[0]), None if satisfied is None else Beta(*found[1]))
