@@ -38,9 +38,6 @@ MOST_HALVINGS = 20
 AVERAGED = 16
 """Steps near the mode, over which gradients are averaged."""
 
-REFRESHED = 3
-"""Steps near the mode, where directions hardly change, for which a frame is kept."""
-
 SETTLED = 0.3
 """Root-mean-square distance from the mode, in standard deviations, below which they are."""
 
@@ -306,15 +303,11 @@ def climb(
     ]
     for chain in chains:
         chain.sweep(items, FIRST_SWEEPS)
-    frame: Frame | None = None
     near: list[tuple[np.ndarray, np.ndarray]] = []
     for _ in range(MOST_STEPS):
         drawn = draw_derivatives(density, vector, chains, 1)
         gradient = _gradient(density, vector, drawn.scores.mean(axis=0))
-        if frame is not None and len(near) % REFRESHED:
-            frame = frame.towards(gradient)
-        else:
-            frame = Frame.of(density, vector, drawn.moments(density))
+        frame = Frame.of(density, vector, drawn.moments(density))
         if near or np.sqrt(np.mean(np.square(frame.distance))) < SETTLED:
             near.append((vector, gradient))
         vector = _improved(density, vector, frame, chains)
