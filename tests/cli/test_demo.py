@@ -67,7 +67,8 @@ def test_every_step_is_shown_as_its_command(made: tuple[Path, Done]) -> None:
     folder, done = made
     printed = calls(shown(done.out))
     assert [words[0] for words in printed] == [
-        *("simulate", "count", "count", "fit", "evaluate", "fit", "export", "compare", "report"),
+        *("simulate", "count", "count", "fit", "select"),
+        *("evaluate", "fit", "export", "compare", "report"),
     ]
     assert printed == calls((folder / "commands.sh").read_text(encoding="utf-8"))
     assert all(len(line) <= 80 for line in done.out.splitlines() if line.startswith(("$", "  --")))
@@ -97,7 +98,7 @@ def timeless(file: Path) -> object:
     content = file.read_bytes()
     if file.name == "report.html":
         return re.sub(rb"[\d.]+ s\b", b"", content)
-    if file.name == "model.json":
+    if file.name in ("model.json", "selection.json"):
         note = json.loads(content)
         return json.dumps(without(note, {"seconds", "digest"}))
     return content

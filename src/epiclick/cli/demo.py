@@ -59,6 +59,7 @@ def steps_of(out: Path, sizes: Sizes, epochs: int | None = None) -> tuple[Step, 
     """All steps from simulation to the report."""
     world, train, test = out / "world", out / "train.parquet", out / "test.parquet"
     model, ranker, run = out / "model", out / "ranker", out / "learned.run"
+    choice = out / "selection.json"
     clicks, features = world / "clicks.parquet", world / "features.parquet"
     this_month = f"page_id >= {sizes.pages // 2}"
     learning = ["--seed", sizes.seed, *([] if epochs is None else ["--epochs", epochs])]
@@ -91,6 +92,11 @@ def steps_of(out: Path, sizes: Sizes, epochs: int | None = None) -> tuple[Step, 
             *("fit", train, "--features", features, "--out", model, *learning),
         ),
         step(
+            "Do users look further after a click? Compare click models on held-out pages.",
+            *("select", clicks, "--where", f"{this_month} AND query_id % 5 > 0"),
+            *("--models", "pbm,ubm", "--seed", sizes.seed, "--out", choice),
+        ),
+        step(
             "Does it predict clicks on new queries? Are its intervals calibrated?",
             *("evaluate", model, test, "--features", features),
             *("--train", train, "--truth", world),
@@ -112,7 +118,7 @@ def steps_of(out: Path, sizes: Sizes, epochs: int | None = None) -> tuple[Step, 
         step(
             "Put all of it on one page.",
             *("report", model, train, "--features", features, "--backtest", test),
-            *(*rankings, "--against", ranker, "--truth", world),
+            *(*rankings, "--against", ranker, "--truth", world, "--selection", choice),
             *("--title", "A simulated click log", "--out", out / "report.html"),
         ),
     )
