@@ -136,7 +136,10 @@ _ALL = (
     ),
     Family("labels", MIDDLE, well_specified=False, relevance="label"),
     Family("impatient", MIDDLE, well_specified=False, users="impatient"),
-    Family("trust-by-pbm", MIDDLE, well_specified=False, users="trust", worlds="trust"),
+    *(
+        Family(f"{users}-by-pbm", MIDDLE, well_specified=False, users=users, worlds=users)
+        for users in ("ubm", "trust", "cascade", "dcm", "sdbn")
+    ),
     Family("personal", MIDDLE, well_specified=False, users="personal"),
     Family("overdispersed", MIDDLE, well_specified=False, change="daily"),
     Family("features-withheld", MIDDLE, well_specified=False, with_features=False),
