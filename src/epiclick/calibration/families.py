@@ -2,7 +2,7 @@
 
 In a well-specified family the model's assumptions hold: users follow the click model that is
 fitted, and relevance follows Betas that a network can learn. The others violate one
-assumption each.
+assumption each. In confounded families the ranker knew more than the features tell.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from epiclick.beta import Beta
+from epiclick.calibration.hidden_signals import with_hidden_signal
 from epiclick.click_models.click_model import ClickModel, given_contexts
 from epiclick.click_models.recursion import contexts_of_clicks
 from epiclick.data.counts import ClickCounts
@@ -38,6 +39,14 @@ ONE_BETA = (1.5, 4.0)
 DAYS = 10
 DAILY_CONFIDENCE = 5.0
 """Relevance of an item on one day is a Beta of this confidence around the item's mean."""
+
+HIDDEN = {"a-little-more": 0.35, "as-much-more": 1.0, "far-more": 2.0}
+"""Standard deviation of what the ranker knows beyond the features, relative to theirs."""
+
+DETERMINISTIC = 100.0
+"""Policy strength at which all but near ties are always ranked alike."""
+
+NEW_ITEMS = 0.2
 
 STEEP = (1.0, 0.6, 0.45)
 MIDDLE = (1.0, 0.8, 0.62, 0.5, 0.42)
@@ -66,6 +75,9 @@ class Family:
         worlds: name of the family whose worlds these are, if not its own: two click models are
             then judged in the same worlds.
         conversions: whether clicks may lead to a purchase, which models are given as well.
+        hidden: size of a signal that the ranker knows and the features lack, relative to theirs
+            (see `hidden_signals.py`); 0 for none.
+        new_items: share of a query's items that were no candidates when the log was made.
     """
 
     name: str
@@ -83,10 +95,18 @@ class Family:
     click_model: str = "pbm"
     worlds: str = ""
     conversions: bool = False
+    hidden: float = 0.0
+    new_items: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """All settings in JSON types."""
         return {**asdict(self), "theta": list(self.theta)}
+
+
+def _confounded(name: str, **settings: Any) -> Family:
+    """Worlds of 25,000 pages, of which 20,000 are of queries that models are trained on."""
+    size = {"queries": 1_000, "docs": 20, "pages": 25_000}
+    return Family(name, MIDDLE, well_specified=False, **{**size, **settings})
 
 
 _ALL = (
@@ -143,6 +163,15 @@ _ALL = (
     Family("personal", MIDDLE, well_specified=False, users="personal"),
     Family("overdispersed", MIDDLE, well_specified=False, change="daily"),
     Family("features-withheld", MIDDLE, well_specified=False, with_features=False),
+    *(
+        _confounded(f"knows-{name}{suffix}", hidden=size, **ranker)
+        for suffix, ranker in (
+            ("", {}),
+            ("-deterministic", {"policy_strength": DETERMINISTIC}),
+            ("-new-items", {"new_items": NEW_ITEMS}),
+        )
+        for name, size in HIDDEN.items()
+    ),
 )
 
 FAMILIES: Mapping[str, Family] = {family.name: family for family in _ALL}
@@ -152,6 +181,7 @@ WELL_SPECIFIED = "well-specified"
 GROUPS: Mapping[str, tuple[str, ...]] = {
     WELL_SPECIFIED: tuple(family.name for family in _ALL if family.well_specified),
     "misspecified": tuple(family.name for family in _ALL if not family.well_specified),
+    "confounded": tuple(family.name for family in _ALL if family.hidden),
 }
 """Names for several families."""
 
@@ -219,6 +249,9 @@ def make_case(family: Family, seed: int, index: int) -> Case:
     )
     if family.change is not None:
         world = CHANGES[family.change](world, np.random.default_rng([own, 1]))
+    if family.hidden or family.new_items:
+        rng = np.random.default_rng([own, 2])
+        world = with_hidden_signal(world, family.hidden, family.new_items, rng)
     columns = {"conversion": PURCHASE, "value": REVENUE} if family.conversions else {}
     counts = world.counts(click_model=family.click_model, **columns)
     if not family.with_features:
