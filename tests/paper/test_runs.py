@@ -19,6 +19,7 @@ from epiclick.paper.cells import Cell, Share
 from epiclick.paper.results import KEYS, Results
 from epiclick.paper.runs import RESULTS, reproduce, tune
 from epiclick.paper.settings import Settings
+from epiclick.paper.statement import bias_mean
 from epiclick.paper.variants import VARIANTS
 
 from ..raising import raises_code
@@ -207,6 +208,34 @@ def test_training_that_diverges_leaves_nan(tmp_path: Path, tiny: Settings) -> No
     assert np.isfinite(results.last("pointwise", "ranker_truth")).all()
     metadata = json.loads((tmp_path / "cells/pointwise/00.json").read_text())
     assert metadata["diverged"] in (1, 2, 3)
+
+
+def test_position_bias_of_marginal_is_that_of_its_posterior(tmp_path: Path, tiny: Settings) -> None:
+    ours = replace(tiny, methods=("marginal",), runs=1)
+    results = reproduce(ours, tmp_path / "ours", jobs=1, progress=False)
+    assert results is not None
+    trained, found = (results.last("marginal", f"{each}theta") for each in ("", "posterior_"))
+    assert trained[0, 0] == found[0, 0] == 1  # the anchor
+    assert np.all(trained[0, 1:] != found[0, 1:])
+    np.testing.assert_array_equal(bias_mean(results, "marginal"), found)
+    # the posterior does not depend on where training left position bias and the last layer, which
+    # its prior and the clicks determine, given the hidden units
+    far = replace(ours, lookup_rate=1e-6)
+    other = reproduce(far, tmp_path / "far", jobs=1, progress=False)
+    assert other is not None
+    np.testing.assert_allclose(other.last("marginal", "posterior_theta"), found, atol=0.02)
+    assert np.abs(other.last("marginal", "theta") - trained).max() > 0.02
+    likelihoods = [results.last("marginal", f"{p}per_display")[0, 0] for p in ("", "posterior_")]
+    assert np.isfinite(likelihoods).all()
+    assert likelihoods[0] != likelihoods[1]
+
+
+def test_marginal_that_diverges_has_no_posterior(tmp_path: Path, tiny: Settings) -> None:
+    wild = replace(tiny, methods=("marginal",), runs=1, rates={**tiny.rates, "marginal": 1e30})
+    results = reproduce(wild, tmp_path, jobs=1, progress=False)
+    assert results is not None
+    assert np.isnan(results.last("marginal", "posterior_theta")).all()
+    assert np.isnan(results.last("marginal", "posterior_per_display")).all()
 
 
 def test_rates_are_chosen_on_validation_queries(tmp_path: Path, tiny: Settings) -> None:

@@ -14,12 +14,13 @@ from epiclick.fitted.parameters import (
     position_betas,
     with_leaves,
 )
-from epiclick.paper.cell import Start, _model, batch_size_of, start_of, training_of
+from epiclick.paper.cell import SPREAD, Start, _model, batch_size_of, start_of, training_of
 from epiclick.paper.measuring import Measure
 from epiclick.paper.settings import Settings
 from epiclick.paper.variants import VARIANTS
 from epiclick.paper.worlds import Bench, make_bench
 from epiclick.relevance.heads import relevance_betas, relevance_points
+from epiclick.training.loop import Training
 
 pytestmark = pytest.mark.slow
 
@@ -85,8 +86,40 @@ def test_initial_parameters_are_those_of_the_paper(bench: Bench) -> None:
         np.testing.assert_allclose(beta_k, 0.55)
     assert np.ptp(alpha + beta) < 1e-6  # frozen: the same for all pairs
     # all methods of a run have the same initial weights
-    ours, theirs = (begin(bench, key).parameters.layers[0][0] for key in ("exact", "naive"))
-    np.testing.assert_array_equal(ours, theirs)
+    exact, naive, marginal = (
+        begin(bench, key).parameters.layers for key in ("exact", "naive", "marginal")
+    )
+    np.testing.assert_array_equal(exact[0][0], naive[0][0])
+    np.testing.assert_array_equal(exact[0][0], marginal[0][0])
+    last = exact[-1][0]
+    np.testing.assert_array_equal(marginal[-1][0][-len(last) :], last)
+    assert not marginal[-1][0][: -len(last)].any()  # of the inputs and the other hidden units
+
+
+def held_out_after(bench: Bench, start: Start, epochs: int) -> float:
+    """Test log-likelihood per display of `marginal` after some epochs at a low rate."""
+    variant, data = VARIANTS["marginal"], bench.data(0)
+    training = Training(
+        start.objective,
+        [start.parameters],
+        bench.pairs(0, 60),
+        None,
+        replace(training_of(variant, bench.settings, 0), epochs=epochs, learning_rate=1e-4),
+    )
+    state = training.run(training.start())
+    measure = Measure(_model(variant, data, start), data, bench.scored(0), 0)
+    return float(measure(state.parameters[0])["per_display"][0])
+
+
+def test_random_relevance_at_the_start_stays_with_pairs_that_were_not_seen(bench: Bench) -> None:
+    ours = begin(bench, "marginal")
+    *body, (weight, bias) = ours.parameters.layers
+    full = ours.parameters._replace(layers=(*body, (weight / np.float32(SPREAD), bias)))
+    for epochs in (1, 20):
+        assert (
+            held_out_after(bench, ours, epochs)
+            > held_out_after(bench, replace(ours, parameters=full), epochs) + 0.002
+        )
 
 
 def test_variants_differ_in_rate_and_batches(tiny: Settings) -> None:

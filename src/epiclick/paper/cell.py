@@ -6,6 +6,7 @@ the same numbers as if it had not been interrupted.
 
 import time
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from epiclick.api import MODELS
+from epiclick.batching.pairset import PairSet
 from epiclick.click_models.registry import click_model
 from epiclick.data.counts import ClickCounts
 from epiclick.errors import InputWarning
@@ -37,10 +39,15 @@ from epiclick.training.objective import Diverged, EpistemicObjective, Objective,
 from epiclick.training.optimizer import TrainingSettings
 
 SPREAD = 0.1
-"""Factor on the He normal weights of the last layer, so that means start near 1/2 and confidences
-near 1 for all pairs, as in the paper; full weights would spread them from the outset."""
+"""Factor on the He normal weights of the last layer, so that means and confidences start near the
+same values for all pairs, as in the paper. Full weights would spread relevance at random, over a
+logit or more. Training corrects that for the pairs it sees; without weight decay and at the low
+rates of this setup it stays with all others."""
 
 PBM = click_model("pbm")  # the paper's click model
+
+AT_POSTERIOR = ("theta", "per_display")
+"""Quantities that are also measured at the mean of the posterior, where there is one."""
 
 LEAST_MEAN, MOST_MEAN = 0.01, 0.9  # of relevance that is initialised to a click rate
 
@@ -69,8 +76,9 @@ def start_of(variant: Variant, settings: Settings, train: ClickCounts, seed: int
     rng, width = np.random.default_rng([seed, 0]), len(train.features.names)
     contexts = len(train.contexts)
     if variant.pointwise:
-        layers = init_relevance(rng, width, settings.hidden, outputs=1, mean=variant.start)
-        layers = _similar(layers)
+        layers = _similar(
+            init_relevance(rng, width, settings.hidden, outputs=1, mean=variant.start)
+        )
         logit = np.log(variant.start) - np.log1p(-variant.start)
         parameters = Parameters(layers, PointLookup(np.full(contexts, logit)))
         return Start(PointwiseObjective(PBM, None), parameters, None)
@@ -81,7 +89,9 @@ def start_of(variant: Variant, settings: Settings, train: ClickCounts, seed: int
         anchor = resolve_anchor(train, "auto").index
         rate = _click_rates(train)
         mean = float(np.clip(rate[anchor], LEAST_MEAN, MOST_MEAN))
-        layers = init_relevance(rng, width, settings.hidden, outputs=2, mean=mean, wide=True)
+        layers = _similar(
+            init_relevance(rng, width, settings.hidden, outputs=2, mean=mean, wide=True)
+        )
         parameters = Parameters(layers, PointLookup(PBM.start(rate, anchor)))
     else:
         anchor = None
@@ -191,30 +201,47 @@ def _train(
         state = training.run(recorder.resumed(training.start()))
     except Diverged:
         epoch = recorder.fill_diverged(start.parameters)
+        if variant.posterior:
+            none = {
+                k: np.full_like(v, np.nan) for k, v in recorder.measure(start.parameters).items()
+            }
+            recorder.record.add(settings.epochs, _at_posterior(none))
         recorder.record.add(settings.epochs, _no_rankers(bench, variant))
         return recorder, epoch
-    (parameters,) = state.parameters
-    recorder.record.add(settings.epochs, _rankers(bench, variant, run, fitted, parameters))
+    fitted = replace(fitted, parameters=state.parameters[0])
+    if variant.posterior:
+        fitted = _with_posterior(fitted, pairs, seed)
+        recorder.record.add(settings.epochs, _at_posterior(recorder.measure(fitted.parameters)))
+    recorder.record.add(settings.epochs, _rankers(bench, variant, run, fitted))
     return recorder, None
 
 
+def _with_posterior(fitted: FittedModel, pairs: PairSet, seed: int) -> FittedModel:
+    """The model at the mean of the posterior of position bias and last layer, with that posterior.
+
+    This is how fits of this library end. During training position bias is that of a network which
+    has not learned all of relevance yet, and attributes part of the rest to position.
+    """
+    parameters, posterior, _ = find_posterior(
+        pairs, fitted.parameters, fitted.clicks, fitted.anchor, seed=seed, progress=False
+    )
+    return replace(fitted, parameters=parameters, posterior=posterior)
+
+
+def _at_posterior(measured: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Those measurements that are kept of a model at the mean of its posterior."""
+    return {f"posterior_{name}": measured[name] for name in AT_POSTERIOR}
+
+
 def _rankers(
-    bench: Bench, variant: Variant, run: int, fitted: FittedModel, parameters: Parameters
+    bench: Bench, variant: Variant, run: int, fitted: FittedModel
 ) -> dict[str, np.ndarray]:
     """Values of rankers by single features, if the variant has them (paper, section 7.5)."""
     if not variant.ranker:
         return {}
-    settings, seed = bench.settings, bench.seed(run)
-    fitted = replace(fitted, parameters=parameters)
-    if variant.ranker == "joint":
-        pairs = bench.pairs(run, batch_size_of(variant, settings))
-        parameters, posterior = find_posterior(
-            pairs, parameters, fitted.clicks, fitted.anchor, seed=seed, progress=False
-        )
-        fitted = replace(fitted, parameters=parameters, posterior=posterior)
     model = MODELS[fitted.kind]()
     model.fitted_ = fitted
-    samples = bench.rankers.values_by(model, settings.ranker_samples, seed)
+    samples = bench.rankers.values_by(model, bench.settings.ranker_samples, bench.seed(run))
     found = {"ranker_truth": bench.rankers.truth, "ranker_value": samples.mean(axis=1)}
     return found if variant.pointwise else {**found, "ranker_sample": samples}
 

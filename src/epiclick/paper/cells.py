@@ -28,7 +28,7 @@ from epiclick.paper.variants import VARIANTS, Variant
 
 ROWS_DIGEST = b"epiclick.rows"
 
-FROM_1 = ("theta", "theta_alpha", "theta_beta")
+FROM_1 = ("theta", "theta_alpha", "theta_beta", "posterior_theta")
 """Quantities by position, counted from 1."""
 
 

@@ -85,7 +85,7 @@ def _draw_biases(
                            gridspec_kw={"height_ratios": heights})  # fmt: skip
     for panels, (line, label), point in zip(axes, rows, is_point, strict=True):
         if point:
-            theta = results.last(line.method, "theta")
+            theta = results.point_bias(line.method)
             for panel, values in zip(panels, theta.T, strict=True):
                 _marks(panel, values, line.colour, 3, f"{line.label}, one run", zorder=2)
         else:

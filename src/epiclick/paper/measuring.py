@@ -178,7 +178,8 @@ class CellRecorder:
         if self.state is None or not self.state.history:
             return 0.0
         epoch = len(self.state.history)
-        measurements = sum(measured <= epoch for measured in self.settings.measured)
+        # an epoch's time is taken before it is measured
+        measurements = sum(measured < epoch for measured in self.settings.measured)
         # assumes that measurements of an earlier process took as long
         each = float(np.mean(self._seconds)) if self._seconds else 0.0
         return max(self.state.history[-1].seconds - measurements * each, 0.0)

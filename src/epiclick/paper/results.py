@@ -50,6 +50,8 @@ QUANTITIES: dict[str, str] = {
     "theta_alpha": "first parameter of the Beta of a position's bias",
     "theta_beta": "second parameter",
     "theta": "position bias, where it is a point estimate",
+    "posterior_theta": "position bias at the mean of its posterior, where there is one",
+    "posterior_per_display": "per_display of the model at that mean",
     "ranker_truth": "true expected clicks per page of a ranker by a single feature",
     "ranker_value": "its mean under the model",
     "ranker_sample": "its samples under the model",
@@ -125,6 +127,14 @@ class Results:
         final = part["epoch"] == part["epoch"].max()
         indices = np.unique(part["index"][final])
         return part["value"][final].reshape(len(self.runs), len(indices))
+
+    def point_bias(self, method: str) -> np.ndarray:
+        """Point estimates of position bias, (runs, positions): of the posterior, if there is one.
+
+        Otherwise those after the last epoch.
+        """
+        has_posterior = self.has(method, "posterior_theta")
+        return self.last(method, "posterior_theta" if has_posterior else "theta")
 
     def samples(self, method: str, quantity: str) -> np.ndarray:
         """Samples of each run and index, at the last epoch: (runs, indices, samples)."""

@@ -203,7 +203,7 @@ def bias_mean(results: Results, method: str) -> np.ndarray:
     """(runs, positions) mean position bias after the last epoch, or its point estimate."""
     if results.has(method, "theta_alpha"):
         return bias(results, method).mean
-    return results.last(method, "theta")
+    return results.point_bias(method)
 
 
 def bias_error(results: Results, method: str) -> np.ndarray:

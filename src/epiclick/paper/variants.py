@@ -27,9 +27,10 @@ class Variant:
         frozen: whether confidences stay at their initial values.
         plain_rate: whether the lookup has the network's learning rate.
         small_batches: whether a pointwise model has the batch size of epistemic ones.
-        ranker: how rankers are evaluated: "" for not at all, "own" with the model's parameters as
-            they are (paper, section 7.5), "joint" with the posterior of position bias and last
-            layer.
+        ranker: whether rankers are evaluated (paper, section 7.5).
+        posterior: whether training is followed by the posterior of position bias and last layer, as
+            in fits of this library; position bias is then its mean, and values of rankers are
+            drawn from it.
         same_as: key of the variant that this is an alias of.
     """
 
@@ -44,7 +45,8 @@ class Variant:
     frozen: bool = False
     plain_rate: bool = False
     small_batches: bool = False
-    ranker: str = ""
+    ranker: bool = False
+    posterior: bool = False
     same_as: str = ""
 
     @property
@@ -64,7 +66,7 @@ class Variant:
 
 
 def _method(
-    key: str, label: str, estimator: str, *, tuned: str | None = None, ranker: str = ""
+    key: str, label: str, estimator: str, *, tuned: str | None = None, ranker: bool = False
 ) -> list[Variant]:
     """A method without and with baselines; rankers are evaluated by the former."""
     tuned = tuned or key
@@ -75,7 +77,7 @@ def _method(
         label=f"{label} + b.c.",
         tuned=f"{tuned}+baseline",
         baseline=True,
-        ranker="",
+        ranker=False,
     )
     return [plain, corrected]
 
@@ -84,10 +86,12 @@ def _literal(variant: Variant) -> Variant:
     return replace(variant, literal=True)
 
 
-_POINTWISE = Variant(POINTWISE, "Pointwise", POINTWISE, POINTWISE, ranker="own")
-_CONDITIONED = _method("conditioned", "Self-norm. + cond.", "conditioned", ranker="own")
-_EXACT = Variant("exact", "Exact (ours)", "exact", "exact", ranker="own")
-_MARGINAL = Variant("marginal", "Marginal (ours)", "marginal", "marginal", ranker="joint")
+_POINTWISE = Variant(POINTWISE, "Pointwise", POINTWISE, POINTWISE, ranker=True)
+_CONDITIONED = _method("conditioned", "Self-norm. + cond.", "conditioned", ranker=True)
+_EXACT = Variant("exact", "Exact (ours)", "exact", "exact", ranker=True)
+_MARGINAL = Variant(
+    "marginal", "Marginal (ours)", "marginal", "marginal", ranker=True, posterior=True
+)
 
 _METHODS = [
     _POINTWISE,
@@ -106,7 +110,7 @@ _ENTROPY = [
         label=f"{base.label}{', 1/S' if mark else ''}, λ = {weight:g}",
         entropy=weight,
         literal=bool(mark),
-        ranker="",
+        ranker=False,
     )
     for base, mark in ((_CONDITIONED[0], ""), (_EXACT, ""), (_CONDITIONED[0], "/S"))
     for weight in ENTROPIES
@@ -119,7 +123,7 @@ _WHY = [
             key=f"pointwise~start={start:g}",
             label=f"Pointwise from {start:g}",
             start=start,
-            ranker="",
+            ranker=False,
             same_as="pointwise" if start == _POINTWISE.start else "",
         )
         for start in STARTS
@@ -129,22 +133,22 @@ _WHY = [
         key="pointwise~lookup=1",
         label="Pointwise, plain rate of lookup",
         plain_rate=True,
-        ranker="",
+        ranker=False,
     ),
     replace(
         _POINTWISE,
         key="pointwise~batches",
         label="Pointwise, batches of epistemic models",
         small_batches=True,
-        ranker="",
+        ranker=False,
     ),
-    replace(_EXACT, key="exact~nu-frozen", label="Exact, ν frozen", frozen=True, ranker=""),
+    replace(_EXACT, key="exact~nu-frozen", label="Exact, ν frozen", frozen=True, ranker=False),
     replace(
         _EXACT,
         key="exact~lookup=1",
         label="Exact, plain rate of lookup",
         plain_rate=True,
-        ranker="",
+        ranker=False,
     ),
 ]
 
