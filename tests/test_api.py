@@ -17,6 +17,7 @@ from epiclick.evaluation.log_scores import evaluate
 from epiclick.fitted.parameters import without_uncertainty
 from epiclick.fitted.state import FittedModel
 
+from .before_clicks import before_clicks
 from .raising import raises_code
 
 pytestmark = pytest.mark.slow
@@ -76,7 +77,6 @@ def test_relevance_of_items_is_a_beta_with_its_interval(
     betas = ec.Beta(table["alpha"].to_numpy(), table["beta"].to_numpy())
     np.testing.assert_allclose(table["mean"], betas.mean, rtol=1e-12)
     np.testing.assert_allclose(table[["low", "high"]].to_numpy().T, betas.interval(0.9), rtol=1e-12)
-    assert np.all(betas.confidence >= 1)
 
 
 def test_order_of_items_does_not_matter(model: ec.EpistemicPBM, world: ec.World) -> None:
@@ -129,7 +129,7 @@ def test_an_unknown_context_is_named_with_what_is_predicted(
     model: ec.EpistemicPBM, world: ec.World
 ) -> None:
     model, counts = sure(model), world.counts()
-    deeper = replace(counts, contexts=pa.table({"position": [1, 2, 9]}))
+    deeper = replace(counts, contexts=pa.table({"position": [1, 2, 9]}), placement=counts.placed)
     with pytest.warns(ec.InputWarning, match="no position bias for position 9: the mean bias"):
         predicted = model.predict_clicks(deeper)
     bias = model.position_bias()["mean"].to_numpy()
@@ -141,8 +141,7 @@ def test_an_unknown_context_is_named_with_what_is_predicted(
 
 def test_clicks_follow_the_position_based_model(model: ec.EpistemicPBM, world: ec.World) -> None:
     model, counts = sure(model), world.counts()
-    assert counts.feature_row is not None
-    zeta = model.relevance(world.features)["mean"].to_numpy()[counts.feature_row]
+    zeta = before_clicks(model.fitted_, counts)["mean"].to_numpy()
     theta = model.position_bias()["mean"].to_numpy()
     expected = theta[counts.context] * zeta[counts.pair]
     np.testing.assert_allclose(model.predict_clicks(counts), expected, rtol=1e-5)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from epiclick.api import load as load
     from epiclick.beta import Beta as Beta
     from epiclick.comparison.compare_rankers import compare as compare
+    from epiclick.comparison.several_models import compare_models as compare_models
     from epiclick.data.counts import ClickCounts as ClickCounts
     from epiclick.data.features import FeatureScaler as FeatureScaler
     from epiclick.data.features import FeatureTable as FeatureTable
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
     from epiclick.data.schema import LogOptions as LogOptions
     from epiclick.errors import InputError as InputError
     from epiclick.errors import InputWarning as InputWarning
+    from epiclick.experiments.interleave_rankings import interleave as interleave
+    from epiclick.experiments.interleaving_analysis import (
+        analyse_interleaving as analyse_interleaving,
+    )
+    from epiclick.experiments.plan_experiment import plan as plan
     from epiclick.selection.select_model import select as select
     from epiclick.simulate.world import World as World
     from epiclick.simulate.world import simulate as simulate
@@ -37,11 +43,15 @@ if TYPE_CHECKING:
 _MODULES = {
     "Beta": "epiclick.beta",
     "compare": "epiclick.comparison.compare_rankers",
+    "compare_models": "epiclick.comparison.several_models",
     "ClickCounts": "epiclick.data.counts",
     "FeatureScaler": "epiclick.data.features",
     "FeatureTable": "epiclick.data.features",
     "read_features": "epiclick.data.features",
     "read_letor": "epiclick.data.letor",
+    "analyse_interleaving": "epiclick.experiments.interleaving_analysis",
+    "interleave": "epiclick.experiments.interleave_rankings",
+    "plan": "epiclick.experiments.plan_experiment",
     "LogOptions": "epiclick.data.schema",
     "read_log": "epiclick.data.readers",
     "InputError": "epiclick.errors",

@@ -178,8 +178,9 @@ class BaseModel(Parametrised, ABC):
         same.
 
         Args:
-            kind: how intervals are computed. "robust": from the differences between queries, which
-                is valid even if clicks are overdispersed. "bayes": assuming that clicks follow the
+            kind: how intervals are computed. "robust": from the differences between queries, or
+                other clusters (`LogOptions.cluster`), which is valid even if clicks are
+                overdispersed. "bayes": assuming that clicks follow the
                 model. "evidential": from the Betas of the paper's estimators. Default: the first
                 of these that the model has.
             level: probability of the intervals. Default: the model's `level`.

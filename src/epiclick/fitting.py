@@ -13,7 +13,7 @@ import pandas as pd
 
 from epiclick.arguments import ThetaPosterior
 from epiclick.batching.batches import Shapes
-from epiclick.batching.pairset import PairSet, fit_scaler
+from epiclick.batching.pairset import Inputs, PairSet, fit_scaler
 from epiclick.click_models.click_model import SATISFACTION, ClickModel
 from epiclick.click_models.registry import CLICK_MODELS
 from epiclick.data.arrays import is_among, locate_rows
@@ -22,8 +22,16 @@ from epiclick.data.features import FeatureScaler
 from epiclick.diagnostics.checks import check_fit
 from epiclick.diagnostics.reading_check import mean_log_likelihood, reading_record
 from epiclick.errors import InputError, InputWarning
+from epiclick.fitted.exposure import (
+    ExposureModel,
+    exposure_of,
+    learn_exposure,
+    with_exposure,
+    without_exposure,
+)
 from epiclick.fitted.parameters import (
     Lookup,
+    ParameterPosterior,
     Parameters,
     PointLookup,
     init_betas,
@@ -129,7 +137,7 @@ def fit_model(
     if not plan.objective.is_point or plan.posterior == "nuts":
         refuse_after_fork()  # these use jax
     clicks = CLICK_MODELS[plan.click_model]
-    counts = _explained(clicks, counts)
+    counts = _with_usable_clusters(plan, _explained(clicks, counts))
     valid = None if valid is None else _explained(clicks, valid)
     train, held_out = _hold_out(plan, counts, valid)
     if plan.anchor is not None and not clicks.knows_examination:
@@ -162,15 +170,17 @@ def fit_model(
             }
             saved = Checkpoint(checkpoint, run)
         trained = _train(plan, train, held_out, scaler, weight, starts, saved, resume, progress)
-    fitted = _gather(plan, counts, train, held_out, trained, scaler)
+    fitted, bias = _gather(plan, counts, train, held_out, trained, scaler), None
     if plan.posterior is not None:
         affine = fitted.clicks.is_affine
         # the posterior is that of all pairs, including those held out for early stopping
         if scaler is None:
             whole = PairSet.distinct(counts, plan.training.batch_size, affine=affine)
         else:
-            whole = PairSet.of(counts, scaler, plan.training.batch_size, affine=affine)
-        parameters, posterior = find_posterior(
+            fitted, exposure = _exposed(plan, fitted, counts)
+            size = plan.training.batch_size
+            whole = PairSet.of(counts, scaler, size, affine=affine, exposure=exposure)
+        parameters, posterior, bias = find_posterior(
             whole,
             fitted.parameters,
             fitted.clicks,
@@ -180,11 +190,15 @@ def fit_model(
             seed=plan.training.seed,
             progress=progress,
         )
+        if scaler is not None:
+            posterior = _with_body(posterior, clicks, len(counts.contexts), plan.anchor)
         fitted = replace(fitted, parameters=parameters, posterior=posterior)
     ratios = plan.ratios
     if plan.anchor is not None and ratios is None and not clicks.knows_examination:
         ratios = unbounded_bias(counts)
-    found = check_fit(fitted, train, plan.level, plan.known, randomised, ratios, plan.moved, counts)
+    found = check_fit(
+        fitted, train, plan.level, plan.known, randomised, ratios, plan.moved, counts, bias
+    )
     summary = replace(fitted.training, checks=found.records, warnings=found.warnings)
     return replace(fitted, training=summary, items=_items(fitted, counts, plan.level))
 
@@ -218,7 +232,13 @@ def _fit_reading(
         history: list[Epoch] = []
     else:
         start, history = _train_reading(plan, counts, train, held_out, scaler, start, progress)
-    fit = fit_reading(counts, start, clicks, plan.anchor, scaler, seed, progress=progress)
+    exposure, inputs = None, None
+    if scaler is not None:
+        exposure = learn_exposure(counts, scaler, start.layers)
+        columns = _exposure_columns(counts, scaler, start.layers, exposure)
+        inputs = Inputs(counts, scaler, columns)
+        start = _with_exposure(start)
+    fit = fit_reading(counts, start, clicks, plan.anchor, inputs, seed, progress=progress)
     seconds = time.monotonic() - began
     steps = history or [Epoch(fit.steps, np.nan, None, 0, seconds)]
     best = max(
@@ -228,7 +248,12 @@ def _fit_reading(
         [fit.parameters], [*steps[:-1], replace(steps[-1], seconds=seconds)], len(steps)
     )
     fitted = _gather(plan, counts, train, held_out, trained, scaler)
-    fitted = replace(fitted, posterior=fit.posterior)
+    if fitted.features is not None:
+        fitted = replace(fitted, features=replace(fitted.features, exposure=exposure))
+    posterior = fit.posterior
+    if scaler is not None:
+        posterior = _with_body(posterior, clicks, len(counts.contexts), plan.anchor)
+    fitted = replace(fitted, posterior=posterior)
     draws = parameter_draws(fitted, ITEM_DRAWS)
     items = reading_item_draws(fitted, counts, draws, seed)
     if scaler is None:
@@ -247,6 +272,59 @@ def _fit_reading(
         warnings=found.warnings,
     )
     return replace(fitted, training=summary)
+
+
+BODY_WIDENING = 1.25
+"""Factor on the standard deviations of the last layer, which has a posterior given the network's
+lower layers: these are estimated, too. Measured: with it, values of rankers and differences between
+them are covered as often as they should be (docs/calibration)."""
+
+
+def _with_body(
+    posterior: ParameterPosterior, clicks: ClickModel, contexts: int, anchor: int | None
+) -> ParameterPosterior:
+    """The posterior with an allowance for the network's lower layers."""
+    layers = slice(len(clicks.free(contexts, anchor)), None)
+    return posterior.widened(layers, BODY_WIDENING)
+
+
+def _exposed(
+    plan: Plan, fitted: FittedModel, counts: ClickCounts
+) -> tuple[FittedModel, np.ndarray | None]:
+    """The model with a last layer that also takes exposure, and the exposure of all pairs.
+
+    Networks are trained without it. A last layer that takes only the last units stays as it is.
+    """
+    if not plan.wide or fitted.features is None:
+        return fitted, None
+    scaler, layers = fitted.features.scaler, fitted.parameters.layers
+    model = learn_exposure(counts, scaler, layers)
+    exposed = replace(
+        fitted,
+        features=replace(fitted.features, exposure=model),
+        parameters=_with_exposure(fitted.parameters),
+        members=tuple(map(_with_exposure, fitted.members)),
+    )
+    return exposed, _exposure_columns(counts, scaler, layers, model)
+
+
+def _exposure_columns(
+    counts: ClickCounts, scaler: FeatureScaler, layers: Layers, model: ExposureModel
+) -> np.ndarray:
+    """(pairs, columns) float32 of exposure, which follow the features."""
+    features, rows = counts.features, counts.feature_row
+    assert features is not None
+    assert rows is not None
+    found = exposure_of(model, scaler, layers, features, rows, counts.placed)
+    return found.columns()
+
+
+def _with_exposure(parameters: Parameters) -> Parameters:
+    satisfaction = parameters.satisfaction
+    return parameters._replace(
+        layers=with_exposure(parameters.layers),
+        satisfaction=with_exposure(satisfaction) if satisfaction else (),
+    )
 
 
 def _train_reading(
@@ -366,7 +444,47 @@ def _explained(clicks: ClickModel, counts: ClickCounts) -> ClickCounts:
         "with other click models"
     )
     # conversions have a model of their own, which has all clicks
-    return replace(counts, clicks=np.where(impossible, 0, counts.clicks), conversions=None)
+    return replace(
+        counts,
+        clicks=np.where(impossible, 0, counts.clicks),
+        conversions=None,
+        clusters=(
+            None
+            if counts.clusters is None
+            else counts.clusters.without_clicks(emission.attractive == 0)
+        ),
+    )
+
+
+def _with_usable_clusters(plan: Plan, counts: ClickCounts) -> ClickCounts:
+    """The counts without clusters that cannot be used; refuses those that were asked for."""
+    clicks, clusters, asked = CLICK_MODELS[plan.click_model], counts.clusters, counts.options
+    is_asked = asked.cluster not in ("auto", "query")
+    named = f"--cluster {asked.cluster} (in Python: cluster='{asked.cluster}')"
+    if plan.posterior is None or clicks.has_latent_state:
+        if is_asked:
+            who = (
+                f"those of a {clicks.title} are between queries"
+                if clicks.has_latent_state
+                else f"a {plan.kind} with these settings has none"
+            )
+            raise InputError(
+                f"{named} chooses the clusters of robust intervals, and {who}; leave it out",
+                code="option-does-not-apply",
+            )
+        return replace(counts, clusters=None)
+    if is_asked and clusters is None:
+        raise InputError(
+            f"{named}: these counts were not counted by that; count the log itself again, with it",
+            code="no-clusters",
+        )
+    if is_asked and clusters is not None and clusters.groups < 2:
+        raise InputError(
+            f"{named}: all rows of the log have the same value, and uncertainty is estimated from "
+            "differences between clusters; name another column, or leave it out",
+            code="one-cluster",
+        )
+    return counts if clusters is None or clusters.groups > 1 else replace(counts, clusters=None)
 
 
 def _check_features(train: ClickCounts, valid: ClickCounts) -> None:
@@ -423,6 +541,10 @@ def _starts(
     starts = [_start(plan, train, width, i) for i in range(plan.training.networks)]
     if init is not None:
         before = (init.parameters, *init.members)
+        if init.features is not None and init.features.exposure is not None:
+            before = tuple(
+                own._replace(layers=without_exposure(own.layers), satisfaction=()) for own in before
+            )
         for i, own in enumerate(before if len(before) == len(starts) else before[:1]):
             starts[i] = warm_start(replace(init, parameters=own), starts[i], train)
     if plan.known is not None:

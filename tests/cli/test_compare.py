@@ -70,8 +70,21 @@ def test_json_has_the_documented_keys(compared: dict[str, object]) -> None:
     assert set(compared) == {
         *("schema_version", "rankers", "differences", "verdict", "queries", "pages", "level"),
         *("backtest", "backtest_grade", "checks_failed", "notes", "passed", "true_values"),
-        *("warnings", "measure", "differences_by"),
+        "tipping_point",
+        *("warnings", "measure", "differences_by", "support", "estimators"),
     }
+    assert [row["name"] for row in compared["support"]] == ["new", "worst", "f0"]
+    for row, seen in zip(compared["support"], compared["rankers"], strict=True):
+        assert row["slots"] == pytest.approx(seen["seen"])
+        assert 0 < row["clicks"] <= 1
+        assert 0 < row["effective_displays"] <= row["displays"]
+        assert 0 < row["moved"] < 1
+    names = [(row["name"], row["estimator"]) for row in compared["estimators"]]
+    assert names == [(n, e) for n in ("new", "worst", "f0") for e in ("ips", "snips", "dr")]
+    for row in compared["estimators"]:
+        assert row["available"] is True
+        assert row["low"] < row["value"] < row["high"]
+        assert row["diff_low"] < row["difference"] < row["diff_high"]
     assert [row["name"] for row in compared["rankers"]] == ["new", "worst", "f0"]
     for row in compared["rankers"]:
         assert {"name", "value", "low", "high", "prob_best", "expected_loss", "seen"} <= set(row)
@@ -100,7 +113,8 @@ def test_the_answer_is_that_of_the_library(
         seed=5,
     )
     for name, value in found.to_dict().items():
-        same = pd.DataFrame if name in ("rankers", "differences") else lambda each: each
+        tables = ("rankers", "differences", "support", "estimators")
+        same = pd.DataFrame if name in tables else lambda each: each
         if same is pd.DataFrame:
             pd.testing.assert_frame_equal(same(compared[name]), same(value), check_dtype=False)
         else:
@@ -216,7 +230,7 @@ def test_differences_can_be_told_to_one_ranker(
         ("worst", "best", 0.9, 1),
         ("best", "best_again", 0.95, 1),
         ("best", "best_again", 0.5, 0),
-        ("worst", "best", 0.01, 1),
+        ("worst", "best", 0.2, 1),
     ],
 )
 @pytest.mark.parametrize("as_json", [False, True])
@@ -242,6 +256,34 @@ def test_the_exit_code_tells_whether_the_first_is_better(
     else:
         assert "Verdict: " in done.out
         assert (f"{first} does not beat {second} with probability {sure}" in done.err) == bool(code)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "level", "code"),
+    [("best", "worst", 0.8, 0), ("worst", "best", 0.8, 1), ("best", "best_again", 0.8, 1)],
+)
+def test_a_gate_on_the_lower_bound(
+    first: str,
+    second: str,
+    level: float,
+    code: int,
+    marginal: tuple[Path, Done],
+    shelf: Path,
+    given: list[object],
+) -> None:
+    files = {"best": "best.parquet", "worst": "worst.parquet", "best_again": "best.csv"}
+    named = [f"{name}={shelf / files[name]}" for name in (first, second)]
+    ask = ["compare", marginal[0], *given, *SAMPLES, *rankings(*named), "--level", level, "--json"]
+    low = epiclick(*ask).record["differences"][0]["low"]
+    assert (low > 0) == (code == 0)
+    done = epiclick(*ask, "--gate", "lower", *FEW_PAGES)
+    assert done.code == code
+    assert json.loads(done.out)["passed"] == (code == 0)
+    closed = epiclick(*ask[:-1], "--gate", "lower")
+    assert closed.code == 1  # checks fail
+    assert "(--despite positions ignores that)" in closed.err
+    told = f"the 80% interval of the difference of {first} from {second} is not above 0"
+    assert (told in closed.err) == bool(code)
 
 
 def test_the_first_must_beat_every_other(
@@ -343,6 +385,9 @@ def test_people_get_tables_notes_and_the_verdict_last(
         "Sources of uncertainty",
         "items never shown",
         "new - worst",
+        "Support: items that the log has shown, at any position",
+        "self-normalised",
+        "doubly robust",
         "Notes\n- 30 of 150 queries are not in the log",
     ):
         assert words in done.out, words
@@ -407,8 +452,9 @@ def test_a_model_without_uncertainty_claims_none(
     assert "a point estimate from a model without uncertainty" in " ".join(done.out.split())
     assert "with probability" not in done.out
     assert "│       - │" in done.out  # P(best)
-    done = epiclick(*ask, "--fail-unless-better", 0.9)
-    done.assert_refused("--members", "no-uncertainty")
+    for gate in (["--fail-unless-better", 0.9], ["--gate", "lower"]):
+        done = epiclick(*ask, *gate)
+        done.assert_refused("--members", "no-uncertainty")
 
 
 def test_betas_of_the_papers_estimators_can_be_compared_by(
@@ -511,6 +557,13 @@ def broken(shelf: Path) -> Path:
             "level-out-of-range",
         ),
         (["best", "f0"], ["--despite", "fit"], "--fail-unless-better", "option-needs-another"),
+        (["best"], ["--gate", "lower"], "--gate lower", "too-few-rankers"),
+        (
+            ["best", "f0"],
+            ["--gate", "lower", "--fail-unless-better", 0.9],
+            "give one of them",
+            "option-does-not-apply",
+        ),
         (
             ["best", "f0"],
             ["--fail-unless-better", 0.9, "--despite", "backtst"],

@@ -21,7 +21,10 @@ from .conftest import Done, epiclick
 pytestmark = pytest.mark.slow
 
 VERBS = typer.main.get_command(app).commands
-READERS = ("count", "fit", "select", "relevance", "evaluate", "compare", "export", "report")
+READERS = (
+    *("count", "fit", "select", "relevance", "evaluate", "compare", "plan", "interleave"),
+    *("export", "report"),
+)
 COLOURS = re.compile(r"\x1b\[[0-9;]*(3|4|9|10)[0-9]")
 AS_A_PROGRAM = [sys.executable, "-m", "epiclick"]
 
@@ -119,7 +122,7 @@ def test_output_that_nobody_reads_is_no_error() -> None:
 @pytest.mark.parametrize(
     ("typed", "found"),
     [
-        (["p"], {"position-bias"}),
+        (["p"], {"plan", "position-bias"}),
         (["fit", "--ep"], {"--epochs"}),
         (["fit", "log.parquet", "--estimator", "m"], {"marginal"}),
         (["export", "model", "--to", "q"], {"qrels", "quepid"}),
@@ -161,6 +164,8 @@ def test_json_is_one_object_with_its_warnings(
         ["relevance", model, "--features", features, "--out", tmp_path / "r.parquet"],
         ["evaluate", model, log, "--features", features],
         ["compare", model, "--ranking", f"late={log}", "--features", features],
+        ["plan", model, *two_rankings(world, tmp_path), "--features", features],
+        ["interleave", *two_rankings(world, tmp_path), "--out", tmp_path / "p.parquet"],
         ["export", model, "--to", "qrels", "--features", features, "--out", tmp_path / "q.txt"],
         ["report", model, log, "--features", features, "--out", tmp_path / "r.html"],
     ]
@@ -170,6 +175,26 @@ def test_json_is_one_object_with_its_warnings(
         assert (done.record["schema_version"], type(done.record["warnings"])) == (1, list)
         assert epiclick(*call, "--quiet").err == "", call[0]
     assert type(marginal[1].record["warnings"]) is list
+
+
+def two_rankings(world: Path, folder: Path) -> list[str]:
+    """Rankings by a feature each, as options."""
+    features = pd.read_parquet(world / "features.parquet")
+    for name in ("f0", "f1"):
+        by = features.groupby("query_id")[name].rank(method="first", ascending=False)
+        table = features[["query_id", "doc_id"]].assign(position=by.astype(int))
+        table[by <= 3].to_parquet(folder / f"{name}.parquet")
+    return [
+        word for name in ("f0", "f1") for word in ("--ranking", str(folder / f"{name}.parquet"))
+    ]
+
+
+def clicked_pages(rankings: list[str], folder: Path) -> Path:
+    """Interleaved pages with some clicks."""
+    assert epiclick("interleave", *rankings, "--out", folder / "p.parquet").code == 0
+    pages = pd.read_parquet(folder / "p.parquet")
+    pages.assign(click=pages["page_id"] % 2).to_parquet(folder / "clicked.parquet")
+    return folder / "clicked.parquet"
 
 
 @pytest.mark.parametrize("width", [60, 80])
@@ -191,6 +216,9 @@ def test_results_fit_the_terminal(
         ["position-bias", "marginal"],
         ["evaluate", "marginal", log, *given, "--train", world / "early.parquet", "--by", "device"],
         ["compare", "marginal", "--ranking", f"late={log}", "--ranking", f"other={log}", *given],
+        ["plan", "marginal", *two_rankings(world, tmp_path), *given, "--clicks", log],
+        ["interleave", *two_rankings(world, tmp_path), "--out", tmp_path / "p.parquet"],
+        ["interleave", "--clicks", clicked_pages(two_rankings(world, tmp_path), tmp_path)],
     ):
         done = epiclick(*call)
         assert done.code == 0, done.err

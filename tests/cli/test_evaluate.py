@@ -12,6 +12,7 @@ from epiclick import World, load, read_log
 from epiclick.cli.evaluate import print_by
 from epiclick.fitted.parameters import parameter_draws, without_uncertainty
 
+from ..before_clicks import before_clicks
 from .conftest import Done, epiclick, fitted
 
 pytestmark = pytest.mark.slow
@@ -21,13 +22,14 @@ pytestmark = pytest.mark.slow
 def expected(world: Path, marginal: tuple[Path, Done]) -> pd.DataFrame:
     """Every display of the late pages with its probability, averaged over the model's draws."""
     model = load(marginal[0])
-    uncertain, features = model.fitted_, pd.read_parquet(world / "features.parquet")
+    uncertain, features = model.fitted_, world / "features.parquet"
     log = pd.read_parquet(world / "late.parquet")
+    counts = read_log(world / "late.parquet", features=features)
     draws = parameter_draws(uncertain)
     log["p"] = 0.0
     for draw in draws:
         model.fitted_ = without_uncertainty(replace(uncertain, parameters=draw))
-        items = log.merge(model.relevance(features)[["query_id", "doc_id", "mean"]], how="left")
+        items = log.merge(before_clicks(model.fitted_, counts), how="left")
         bias = model.position_bias().set_index("position")["mean"]
         log["p"] += log["position"].map(bias) * items["mean"].to_numpy() / len(draws)
     log["score"] = np.log(np.where(log["click"], log["p"], 1 - log["p"]))

@@ -37,6 +37,13 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def typed(shop: Path, world: Path, marginal: tuple[Path, Done]) -> dict[str, list[object]]:
     """A call of each verb that writes a file; its target comes last."""
     features = ["--features", world / "features.parquet"]
+    lists = pd.read_parquet(world / "features.parquet")[["query_id", "doc_id"]]
+    rankings: list[object] = []
+    for name in ("new", "live"):
+        lists = lists.iloc[::-1]
+        top = lists.assign(position=lists.groupby("query_id").cumcount() + 1)
+        top[top["position"] <= 3].to_parquet(shop / f"{name}.parquet")
+        rankings += ["--ranking", f"{name}={shop / name}.parquet"]
     return {
         "simulate": ["simulate", "--queries", 20, "--pages", 50, "--out", "out"],
         "count": ["count", "clicks.csv", "--out", "out.parquet"],
@@ -44,10 +51,12 @@ def typed(shop: Path, world: Path, marginal: tuple[Path, Done]) -> dict[str, lis
         "export": ["export", marginal[0], "--to", "qrels", *features, "--out", "out.txt"],
         "report": ["report", marginal[0], *features, "--out", "out.html"],
         "select": ["select", world / "clicks.parquet", "--models", "pbm", "--out", "out.json"],
+        "plan": ["plan", marginal[0], *rankings, *features, "--out", "out.json"],
+        "interleave": ["interleave", *rankings, "--out", "out.parquet"],
     }
 
 
-VERBS = ("simulate", "count", "relevance", "export", "report", "select")
+VERBS = ("simulate", "count", "relevance", "export", "report", "select", "plan", "interleave")
 
 
 def is_one_message(done: Done) -> bool:

@@ -10,9 +10,10 @@ import pytest
 from scipy.integrate import trapezoid
 from scipy.stats import beta as beta_distribution
 
-from epiclick import load
+from epiclick import load, read_log
 from epiclick.fitted.parameters import parameter_draws, without_uncertainty
 
+from ..before_clicks import before_clicks
 from .conftest import Done, epiclick
 
 pytestmark = pytest.mark.slow
@@ -68,10 +69,11 @@ def test_clicks_give_the_posterior(
     posterior = pd.read_parquet(out)
     assert list(posterior.columns) == [*COLUMNS, "prob_above"]
     some = posterior.sample(20, random_state=0)
-    features = pd.read_parquet(world / "features.parquet").merge(some[["query_id", "doc_id"]])
+    keys = some[["query_id", "doc_id"]]
+    counts = read_log(world / "late.parquet", features=world / "features.parquet")
     model = load(marginal[0])
     uncertain = model.fitted_
-    expected = pd.Series(0.0, index=features.set_index(["query_id", "doc_id"]).index)
+    expected = pd.Series(0.0, index=keys.set_index(["query_id", "doc_id"]).index)
     above = expected.copy()
     # a grid in the logit, fine in the middle, as long as the tails of a small alpha
     logit = np.sinh(np.linspace(-9, 9, 16_001))
@@ -82,7 +84,7 @@ def test_clicks_give_the_posterior(
     for draw in draws:
         model.fitted_ = without_uncertainty(replace(uncertain, parameters=draw))
         bias = model.position_bias().set_index("position")["mean"]
-        for before in model.relevance(features).itertuples():
+        for before in before_clicks(model.fitted_, counts).merge(keys).itertuples():
             density = before.alpha * log_zeta + before.beta * log_other
             for display in rows.loc[[(before.query_id, before.doc_id)]].itertuples():
                 theta = bias[display.position]

@@ -130,6 +130,8 @@ def checked(fitted: FittedModel, **checks: Any) -> list[str]:
         ({"identifiability": {"warnings": [], "randomised": {"agrees": True}}}, []),
         ({"identifiability": {"warnings": [], "randomised": {"agrees": None}}}, []),
         ({"identifiability": {"warnings": [], "randomised": {"agrees": False}}}, ["randomised"]),
+        ({"confounding": {"warnings": [], "large": False}}, []),
+        ({"confounding": {"warnings": ["it knew more"], "large": False}}, ["confounding"]),
         ({"posterior": {"how": "laplace", "pareto_k": 0.9}}, []),
         ({"posterior": {"how": "laplace", "pareto_k": 1.1}}, ["posterior"]),
         ({"posterior": {"how": "nuts", "pareto_k": 1.1}}, []),
@@ -139,6 +141,19 @@ def test_checks_of_a_fit_that_matter_for_rankers(checks: dict[str, Any], failed:
     many = pa.array(np.arange(60))
     fitted = replace(planted(), queries=QuerySets(many, many.slice(0, 0)))
     assert checked(fitted, **checks) == failed
+
+
+@pytest.mark.parametrize(("large", "state"), [(True, "failed"), (False, "warning")])
+def test_small_confounding_is_a_warning_only(large: bool, state: str) -> None:
+    fitted = planted()
+    record = {"warnings": ["the ranker knew more"], "large": large}
+    training = replace(fitted.training, checks={"confounding": record})
+    found = [
+        check
+        for check in model_checks(replace(fitted, training=training))
+        if check.name == "confounding"
+    ]
+    assert [(check.state, check.found) for check in found] == [(state, "The ranker knew more.")]
 
 
 def test_few_queries_and_the_papers_intervals_matter_for_rankers_and_a_free_scale_does_not() -> (

@@ -53,6 +53,7 @@ def comparison(
         by_bias=np.broadcast_to(by_bias, shape),
         seen=np.tile(np.diag(widths[0] ** 2), (len(MEASURES), 1, 1)),
         unseen=np.tile(np.diag(widths[1] ** 2), (len(MEASURES), 1, 1)),
+        never_shown=np.zeros(shape),
     )
     settings = {
         "names": NAMES[:rankers],
@@ -230,7 +231,7 @@ def test_same_rankers_are_worth_the_same() -> None:
     given = comparison((1.0, 1.0), unseen=0.0)
     same = {
         name: np.repeat(getattr(given.values, name)[:, :1], 2, axis=1)
-        for name in ("samples", "expected", "by_bias")
+        for name in ("samples", "expected", "by_bias", "never_shown")
     }
     both = {name: np.full((3, 2, 2), 4e-4) for name in ("seen", "unseen")}
     found = replace(given, values=ValueSamples(**same, **both))

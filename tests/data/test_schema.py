@@ -119,5 +119,5 @@ def test_another_log_reuses_all_but_the_choice_of_rows() -> None:
     options = LogOptions(
         columns={"position": "slot"}, context=("device", "position"), on_bad="drop", ids="string"
     )
-    for own in ({"where": "day <= 7", "part": "day"}, {"page_parts": 5}):
+    for own in ({"where": "day <= 7", "part": "day"}, {"page_parts": 5}, {"cluster": "day"}):
         assert replace(options, **own).for_another_log() == options

@@ -183,7 +183,7 @@ def test_personalised_rankings_are_detected() -> None:
     """The ranked pages alone cannot show it: chi2/df stays near 1."""
     training = simulated("personal").fitted_.training
     assert training.checks["identifiability"]["randomised"]["agrees"] is False
-    (warning,) = [words for words in training.warnings if "randomised" in words]
+    (warning,) = [words for words in training.warnings if "randomised pages" in words]
     assert "personalised ranking or a poor fit" in warning
     ratio = training.checks["chi2_per_df"]
     assert ratio is None or ratio < 1.5

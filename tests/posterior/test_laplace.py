@@ -101,8 +101,8 @@ def test_a_posterior_is_centered_at_its_mean_and_keeps_the_body() -> None:
     counts = world(600, THETA)
     start = start_of(counts)
     start = start._replace(position=replace_logit(start.position, 0, 7.5))
-    parameters, posterior = find_posterior(pairs_of(counts), start, PositionBased(), 0)
-    _, again = find_posterior(pairs_of(counts), start, PositionBased(), 0)
+    parameters, posterior, _ = find_posterior(pairs_of(counts), start, PositionBased(), 0)
+    again = find_posterior(pairs_of(counts), start, PositionBased(), 0).posterior
     assert posterior.samples is None
     assert posterior.pareto_k == again.pareto_k
     assert posterior.pareto_k is not None

@@ -161,6 +161,6 @@ def test_counting_what_is_above_the_last_click_is_biased_and_the_model_is_not() 
     sd = np.sqrt(np.diag(covariances(found.mode, density.prior)[0])[: depth - 1])
     assert np.all(np.abs(special.logit(own) - special.logit(stay)) < 4 * sd)
     shapes = density.items(found.mode.vector).attraction
-    known = evidence.completed(found.chains[0].went_on)
+    known = evidence.completed(found.chains.went_on[0])
     relevance = shapes.mean(evidence.clicks, known.read)
     assert np.all(np.abs(relevance - zeta) < 4.5 * np.sqrt(zeta * (1 - zeta) / known.read))

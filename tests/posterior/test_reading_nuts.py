@@ -15,7 +15,7 @@ from scipy import special
 
 from epiclick.posterior.laplace import covariances
 from epiclick.posterior.reading_mode import find_reading_mode
-from epiclick.reading.stops import Chain
+from epiclick.reading.gibbs import Chains
 
 from .test_reading_mode import DEPTH, LAYER, QUERIES, density_of, small_log
 
@@ -84,8 +84,9 @@ def test_posterior_is_that_of_markov_chains() -> None:
     drawn = []
     for i, vector in enumerate(rng.multivariate_normal(found.mode.vector, bayes, 200)):
         items = density.items(vector)
-        chain = Chain.start(density.evidence, np.random.default_rng([1, i]), items)
-        known = chain.sweep(items, 8)
+        chains = Chains.start(density.evidence, np.random.default_rng([1, i]), items)
+        chains.sweep(items, 8)
+        known = density.evidence.completed(chains.went_on[0])
         drawn.append(items.attraction.draw(density.evidence.clicks, known.read, rng))
     ours = np.array(drawn)
     spread = truth["zeta"].std(axis=0)

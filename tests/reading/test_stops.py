@@ -13,7 +13,8 @@ from epiclick.reading.channels import (
     pair_derivatives,
     pair_log_likelihood,
 )
-from epiclick.reading.stops import Chain, Evidence, Prior, Shapes
+from epiclick.reading.gibbs import Chains, Prior, Shapes, draw_binomial
+from epiclick.reading.stops import Evidence
 
 PAIRS = 4
 
@@ -98,12 +99,12 @@ def test_chains_draw_who_went_on_as_often_as_enumeration_says(by_item: bool) -> 
         else Prior(attraction, going_on=np.array([0.7, 0.4, 0.5]))
     )
     truth = exact(evidence, prior)
-    chain = Chain.start(evidence, np.random.default_rng(0), prior)
-    chain.sweep(prior, 50)
-    draws = []
-    for _ in range(6000):
-        chain.sweep(prior, 3)
-        draws.append(tuple(int(n) for n in chain.went_on))
+    chains = Chains.start(evidence, np.random.default_rng(0), prior, chains=6)
+    chains.sweep(prior, 50)
+    draws: list[tuple[int, ...]] = []
+    for _ in range(1000):
+        chains.sweep(prior, 3)
+        draws += [tuple(each) for each in chains.went_on.tolist()]
     mean = sum(p * np.array(z) for z, p in truth.items())
     spread = np.sqrt(sum(p * (np.array(z) - mean) ** 2 for z, p in truth.items()))
     drawn = np.array(draws)
@@ -159,29 +160,29 @@ def test_derivatives_of_outcomes_are_differences() -> None:
 
 def test_channels_sum_pairs_by_groups_of_queries() -> None:
     rng = np.random.default_rng(2)
-    pairs, units = 30, 3
+    pairs, units, draws = 30, 3, 2
     given = np.concatenate([rng.normal(size=(pairs, units)), np.ones((pairs, 1))], axis=1)
     cluster = rng.integers(5, size=pairs)
     channel = ItemChannel(given, cluster, 5)
     layer = 0.3 * rng.normal(size=channel.size)
-    trials = rng.integers(0, 6, pairs)
+    trials = rng.integers(0, 6, (draws, pairs))
     successes = rng.binomial(trials, 0.5)
     found = channel.derivatives(channel.raw(layer), successes, trials)
 
-    def value(layer: np.ndarray, own: int | None = None) -> float:
-        each = pair_log_likelihood(channel.raw(layer), successes, trials)
-        return float(each[cluster == own].sum() if own is not None else each.sum())
+    def value(layer: np.ndarray, draw: int, own: int) -> float:
+        each = pair_log_likelihood(channel.raw(layer), successes[draw], trials[draw])
+        return float(each[cluster == own].sum())
 
-    assert channel.value(channel.raw(layer), successes, trials) == pytest.approx(value(layer))
+    every = sum(value(layer, draw, own) for draw in range(draws) for own in range(5))
+    assert channel.value(channel.raw(layer), successes, trials) == pytest.approx(every)
     step = 1e-5 * np.eye(len(layer))
-    for own in range(5):
-        slope = [(value(layer + m, own) - value(layer - m, own)) / 2e-5 for m in step]
-        np.testing.assert_allclose(found.scores[own], slope, atol=1e-6)
+    for draw, own in product(range(draws), range(5)):
+        slope = [(value(layer + m, draw, own) - value(layer - m, draw, own)) / 2e-5 for m in step]
+        np.testing.assert_allclose(found.scores[draw, own], slope, atol=1e-6)
+    whole = channel.gradient(channel.raw(layer), successes, trials)
+    np.testing.assert_allclose(whole, found.scores.sum(axis=(0, 1)), atol=1e-12)
     ends = [
-        [
-            channel.derivatives(channel.raw(layer + s * m), successes, trials).scores.sum(axis=0)
-            for s in (1, -1)
-        ]
+        [channel.gradient(channel.raw(layer + s * m), successes, trials) for s in (1, -1)]
         for m in step
     ]
     second = np.array([(up - down) / 2e-5 for up, down in ends])
@@ -190,10 +191,10 @@ def test_channels_sum_pairs_by_groups_of_queries() -> None:
 
 def test_going_on_by_context_is_binomial() -> None:
     channel, logit = ContextChannel(3, 2), np.array([0.4, -1.0, 2.0])
-    on, stopped = np.array([[3, 0, 2], [1, 4, 0]]), np.array([[1, 2, 0], [0, 3, 5]])
-    clicks = on + stopped
+    clicks = np.array([[4, 2, 2], [1, 7, 5]])
+    on = np.array([[[3, 0, 2], [1, 4, 0]], [[1, 1, 0], [0, 6, 4]]])  # two draws
     chance = special.expit(logit)
-    expected = (special.xlogy(on, chance) + special.xlogy(stopped, 1 - chance)).sum()
+    expected = (special.xlogy(on, chance) + special.xlogy(clicks - on, 1 - chance)).sum()
     assert channel.value(logit, on, clicks) == pytest.approx(expected)
     found = channel.derivatives(logit, on, clicks)
     step = 1e-5 * np.eye(3)
@@ -201,6 +202,46 @@ def test_going_on_by_context_is_binomial() -> None:
         (channel.value(logit + m, on, clicks) - channel.value(logit - m, on, clicks)) / 2e-5
         for m in step
     ]
-    np.testing.assert_allclose(found.scores.sum(axis=0), slope, atol=1e-6)
-    curve = np.diag((on + stopped).sum(axis=0) * chance * (1 - chance))
+    np.testing.assert_allclose(found.scores.sum(axis=(0, 1)), slope, atol=1e-6)
+    np.testing.assert_allclose(channel.gradient(logit, on, clicks), slope, atol=1e-6)
+    curve = np.diag(len(on) * clicks.sum(axis=0) * chance * (1 - chance))
     np.testing.assert_allclose(channel.information(found.curve), curve)
+
+
+def test_binomial_draws_follow_their_distribution() -> None:
+    trials, chance = np.array([30, 9, 8, 3, 1, 1]), np.array([0.3, 0.9, 0.5, 0.1, 0.7, 0.2])
+    size = 4000
+    drawn = draw_binomial(trials, np.tile(chance, (size, 1)), np.random.default_rng(3))
+    for n, p, own in zip(trials, chance, drawn.T, strict=True):
+        expected = size * stats.binom.pmf(np.arange(n + 1), n, p)
+        often = expected > 5
+        counts = np.bincount(own, minlength=n + 1)
+        share = expected[often] / expected[often].sum() * counts[often].sum()
+        assert stats.chisquare(counts[often], share).pvalue > 1e-4
+        rare = expected[~often].sum()
+        assert abs(counts[~often].sum() - rare) <= 5 * np.sqrt(rare)
+    # negative control: another chance
+    off = size * stats.binom.pmf(np.arange(31), 30, 0.32)
+    often = off > 5
+    counts = np.bincount(drawn[:, 0], minlength=31)[often]
+    assert stats.chisquare(counts, off[often] / off[often].sum() * counts.sum()).pvalue < 1e-4
+
+
+def test_pages_with_the_same_tail_are_counted_together() -> None:
+    """What is above the last click does not matter, nor how chains are split up."""
+    pair = np.array([[0, 1, 2, 3], [1, 0, 2, 3], [1, 0, 3, 2]])
+    clicked = np.array([[1, 1, 0, 0], [0, 1, 0, 0], [1, 1, 0, 0]]) > 0
+    given = np.tile(np.arange(4), (3, 1))
+    evidence = Evidence.of(PageLists(pair, given, clicked, np.array([2, 3, 4])), PAIRS)
+    assert len(evidence.pages) == 3  # other pairs clicked last, or another order below
+    same = PageLists(
+        pair[[1, 1]], given[:2], np.array([[0, 1, 0, 0], [1, 1, 0, 0]]) > 0, np.array([3, 5])
+    )
+    merged = Evidence.of(same, PAIRS)
+    assert merged.pages.tolist() == [8]
+    assert merged.below.tolist() == [[2, 3, PAIRS]]
+    went_on = np.array([[1, 0, 2], [0, 3, 1]])
+    together = evidence.completed(went_on)
+    for i, one in enumerate(went_on):
+        for both, own in zip(together, evidence.completed(one), strict=True):
+            np.testing.assert_array_equal(both[i], own)

@@ -134,6 +134,11 @@ def sources_of(seed: int = 1, **more: object) -> Sources:
     (log, truth), (later, _) = draw_log(seed), draw_log(seed + 1)
     model = planted(log)
     compared = ec.compare(model, two_rankings(truth), clicks=log, backtest=later, samples=200)
+    # rankers by the truth know more than the model, which other estimators notice
+    overlap = compared.overlap
+    assert overlap is not None
+    likely = tuple(replace(each, p_value=1.0) for each in overlap.estimates)
+    compared = replace(compared, overlap=replace(overlap, estimates=likely))
     given = {"log": log, "later": later, "truth": truth, "comparison": compared}
     given |= {"selection": selected(), **more}
     return Sources(model=model, name="planted", command="epiclick report planted", **given)  # type: ignore[arg-type]

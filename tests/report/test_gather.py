@@ -11,10 +11,17 @@ import pytest
 from scipy import stats
 
 import epiclick as ec
+from epiclick.comparison.estimates import not_available
+from epiclick.comparison.overlap import Overlap
 from epiclick.errors import InputError
 from epiclick.evaluation.item_chunks import ItemRelevance, item_chunks
 from epiclick.evaluation.truth import read_truth
 from epiclick.report.click_model_choice import click_model_choice
+from epiclick.report.hidden_knowledge import (
+    ContrastRow,
+    HiddenKnowledge,
+    knowledge_section,
+)
 from epiclick.report.item_map import (
     MOST_OF_A_KIND,
     MOST_ROWS,
@@ -27,7 +34,7 @@ from epiclick.report.markup import Absent
 from epiclick.report.opening import opening
 from epiclick.report.overview import click_rates
 from epiclick.report.page import Report, gather
-from epiclick.report.rankers import rankers
+from epiclick.report.rankers import Rankers, rankers, rankers_section
 from epiclick.report.reliability import reliability
 from epiclick.report.report_sources import Sources, Trial
 from epiclick.selection.parsimony import ModelScores
@@ -54,6 +61,30 @@ def ship(report: Report, rankings: dict[str, pd.DataFrame]) -> str:
     compared = ec.compare(model, rankings, clicks=log, samples=200)
     found = rankers(Sources(model, "m", log, comparison=compared))
     return opening(report.bias, report.quality, found, report.caveats).ship
+
+
+def test_what_the_log_supports_is_on_the_page(report: Report) -> None:
+    """The numbers are those of the comparison; where there are none, words say why."""
+    found = report.rankers
+    assert isinstance(found, Rankers)
+    assert found.overlap is not None
+    page = rankers_section(report)
+    assert "What the log supports, and other estimators" in page
+    for each in found.overlap.support:
+        assert f"{each.displays:,}" in page
+        assert f"{each.effective_displays:,.0f}" in page
+    for each in found.overlap.estimates:
+        assert each.available
+        assert f"{each.value:.4f}" in page
+    nothing = replace(
+        found, overlap=Overlap(found.overlap.support, not_available(["best <b>"], "no_overlap"))
+    )
+    page = rankers_section(replace(report, rankers=nothing))
+    assert "not available" in page
+    assert "Not available: the log shows none of its items." in page
+    assert "nan" not in page
+    bare = rankers_section(replace(report, rankers=replace(found, overlap=None)))
+    assert "other estimators" not in bare
 
 
 def test_no_choice_between_rankers_that_cannot_be_distinguished(report: Report) -> None:
@@ -299,6 +330,56 @@ def test_users_of_another_click_model_are_a_caveat(record: dict | None, state: s
     caveats = {c.reason: c for c in gather(replace(sources, later=None, log=None)).caveats}
     assert caveats["Users who do not follow a position-based model"].state == state
     assert "Warnings of the fit" not in caveats  # it is said once
+
+
+def compared(p_value: float, *, found: bool) -> dict:
+    """The record of a contrast."""
+    row = {"position": 2, "moved": 0.63, "model": 0.58, "log_ratio": 0.08, "error": 0.02}
+    return {
+        "available": True,
+        "found": found,
+        "p_value": p_value,
+        "effect": 0.08,
+        "size": 0.08,
+        "freedom": 1,
+        "queries": 60.0,
+        "by_position": [row],
+    }
+
+
+@pytest.mark.parametrize(("found", "state"), [(True, "applies"), (False, "open")])
+def test_a_ranker_that_knew_more_is_a_caveat(found: bool, state: str) -> None:
+    sources = sources_of()
+    warned = ["the ranker knew more"] if found else []
+    record = {
+        "moved_items": compared(1e-6 if found else 0.4, found=found),
+        "days": {"available": False, "reason": "the log was read without days"},
+        "large": False,
+        "warnings": warned,
+    }
+    checks = {**sources.fitted.training.checks, "confounding": record}
+    training = replace(sources.fitted.training, checks=checks, warnings=tuple(warned))
+    sources.model.fitted_ = replace(sources.fitted, training=training)
+    page = gather(replace(sources, later=None, log=None))
+    caveats = {c.reason: c for c in page.caveats}
+    assert caveats["A ranker that knew more than the model"].state == state
+    assert "Warnings of the fit" not in caveats  # it is said once
+    assert isinstance(page.knowledge, HiddenKnowledge)
+    moved, days = page.knowledge.tables
+    assert moved.rows == (ContrastRow("2", 0.63, 0.58, 0.02),)
+    assert moved.is_finding is found
+    assert (days.rows, days.reason) == ((), "the log was read without days")
+    assert ("the ranker knew more" in knowledge_section(page)) is found
+
+
+def test_models_without_this_check_say_so() -> None:
+    sources = sources_of()
+    checks = {k: v for k, v in sources.fitted.training.checks.items() if k != "confounding"}
+    training = replace(sources.fitted.training, checks=checks)
+    sources.model.fitted_ = replace(sources.fitted, training=training)
+    page = gather(replace(sources, later=None, log=None))
+    assert isinstance(page.knowledge, Absent)
+    assert "not checked" in knowledge_section(page)
 
 
 def with_scores(*scores: ModelScores) -> Sources:

@@ -94,7 +94,8 @@ def test_checks_of_the_page_count_beside_those_of_the_comparison(report: Report)
     sources = sources_of()
     _, truth = draw_log(1)
     compared = ec.compare(sources.model, two_rankings(truth), clicks=sources.log, samples=200)
-    sources = replace(sources, comparison=compared)
+    # rankers by the truth know more than the model, which other estimators notice
+    sources = replace(sources, comparison=replace(compared, overlap=None))
     wrong = replace(report.quality.backtest, clicks=report.quality.backtest.clicks // 2)
     behind = [
         replace(row, lead=-0.01, lead_error=0.002)

@@ -26,7 +26,17 @@ from .planted import HOSTILE, MARKUP
 
 VOID = {"meta", "input", "br", "hr", "img", "link"}
 SECTIONS = (
-    *("data", "bias", "fit", "calibration", "click-model", "relevance", "rankers", "training"),
+    *(
+        "data",
+        "bias",
+        "confounding",
+        "fit",
+        "calibration",
+        "click-model",
+        "relevance",
+        "rankers",
+        "training",
+    ),
     "reproduce",
 )
 CHARTS = {

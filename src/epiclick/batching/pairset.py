@@ -29,38 +29,44 @@ class Inputs:
     Attributes:
         counts: the pairs, with features joined.
         scaler: how features are scaled.
+        exposure: (pairs, columns) float32 of exposure (`fitted.exposure`), which follow the
+            features; None for none.
     """
 
     counts: ClickCounts
     scaler: FeatureScaler
+    exposure: np.ndarray | None = None
 
     def take(self, pairs: np.ndarray) -> np.ndarray:
-        """Inputs of some pairs, (len(pairs), features) float32; zeros for pairs of -1."""
-        if self._cached is not None:
-            inputs = self._cached[pairs]
-        else:
-            inputs = self.scaler.transform(self._read(pairs))
+        """Inputs of some pairs, (len(pairs), inputs) float32; zeros for pairs of -1."""
+        inputs = self._cached[pairs] if self._cached is not None else self._computed(pairs)
         inputs[pairs < 0] = 0
         return inputs
 
     @property
+    def width(self) -> int:
+        """Number of inputs."""
+        return len(self.scaler.mean) + (0 if self.exposure is None else self.exposure.shape[1])
+
+    @property
     def are_cached(self) -> bool:
         """Whether all of them are small enough to cache."""
-        return len(self.counts) * len(self.scaler.mean) * 4 <= CACHED_BYTES
+        return len(self.counts) * self.width * 4 <= CACHED_BYTES
 
     @cached_property
     def _cached(self) -> np.ndarray | None:
-        """All inputs, (pairs, features), if they are cached."""
-        if not self.are_cached:
-            return None
-        return self.scaler.transform(self._read(np.arange(len(self.counts))))
+        """All inputs, (pairs, inputs), if they are cached."""
+        return self._computed(np.arange(len(self.counts))) if self.are_cached else None
 
-    def _read(self, pairs: np.ndarray) -> np.ndarray:
-        """Raw features of some pairs."""
+    def _computed(self, pairs: np.ndarray) -> np.ndarray:
+        """Scaled features of some pairs, and their exposure."""
         features, row = self.counts.features, self.counts.feature_row
         assert features is not None
         assert row is not None
-        return features.rows(row[pairs])
+        scaled = self.scaler.transform(features.rows(row[pairs]))
+        if self.exposure is None:
+            return scaled
+        return np.concatenate([scaled, self.exposure[pairs]], axis=1)
 
 
 def fit_scaler(counts: ClickCounts) -> FeatureScaler | None:
@@ -109,9 +115,10 @@ class PairSet:
         weight: np.ndarray | None = None,
         shapes: Shapes | None = None,
         affine: bool = False,
+        exposure: np.ndarray | None = None,
     ) -> "PairSet":
-        """The pairs of counts in batches of at most `batch_size`; see `Batches`."""
-        inputs = None if scaler is None else Inputs(counts, scaler)
+        """The pairs of counts in batches of at most `batch_size`; see `Batches` and `Inputs`."""
+        inputs = None if scaler is None else Inputs(counts, scaler, exposure)
         return cls(Batches(counts, batch_size, weight, shapes, affine), inputs)
 
     @classmethod
@@ -123,16 +130,19 @@ class PairSet:
         return cls(batches, None, Origin(counts, found.group))
 
     @property
+    def all_counts(self) -> ClickCounts:
+        """The counts of all pairs, those that others stand for included."""
+        return self.batches.counts if self.origin is None else self.origin.counts
+
+    @property
     def count(self) -> int:
         """Number of pairs, those that others stand for included."""
-        return len(self.batches.counts if self.origin is None else self.origin.counts)
+        return len(self.all_counts)
 
     @property
     def width(self) -> int:
-        """Number of inputs of the network: features, or given contexts without features."""
-        if self.inputs is None:
-            return len(self.batches.counts.given[0])
-        return len(self.inputs.scaler.mean)
+        """Number of inputs of the network; given contexts without features."""
+        return len(self.batches.counts.given[0]) if self.inputs is None else self.inputs.width
 
     @property
     def displays(self) -> np.ndarray:

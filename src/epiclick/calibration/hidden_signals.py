@@ -17,6 +17,7 @@ that they were never shown for no reason of quality.
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 from scipy.special import expit, logit
 
 from epiclick.beta import Beta
@@ -56,9 +57,13 @@ def with_hidden_signal(
     matrix = np.column_stack([table.rows(np.arange(len(table))), signal.astype(np.float32)])
     ranked_by = FeatureTable(table.keys, (*table.names, "hidden"), matrix)
     scores = logging_scores(settings, ranked_by, queries, mean, streams["policy"])
-    scores = np.where(_new(queries, new_items, rng), NOT_A_CANDIDATE, scores)
+    new = _new(queries, new_items, rng)
+    scores = np.where(new, NOT_A_CANDIDATE, scores)
     log = show_pages(settings, table, queries, scores, relevance, streams)
-    return replace(world, relevance=relevance, prior=changed, log=log)
+    if new.any():  # what is new is known to those who compare rankers
+        keys = table.keys.append_column("new_item", pa.array(new))
+        table = FeatureTable(keys, table.names, table.matrix)
+    return replace(world, features=table, relevance=relevance, prior=changed, log=log)
 
 
 def _new(queries: QueryGroups, share: float, rng: np.random.Generator) -> np.ndarray:

@@ -228,7 +228,8 @@ def _posterior(world: OwnWorld) -> tuple[np.ndarray, np.ndarray, "Density"]:
 
     shared = stage()
     own = density(world.counts, shared)
-    _, found = find_posterior(own.pairs, shared.start, own.emitter.clicks, ANCHOR, seed=world.seed)
+    clicks = own.emitter.clicks
+    found = find_posterior(own.pairs, shared.start, clicks, ANCHOR, seed=world.seed).posterior
     return found.mean, found.bayes, own
 
 

@@ -72,7 +72,7 @@ def order_rows(
     found = _in_worlds(answers, DIFFERENCE, shrink)
     if not found:
         return
-    chance = np.concatenate([_chance(given.draws) for _, given in found])
+    chance = np.concatenate([chance_of(given.draws) for _, given in found])
     better = np.concatenate([given.truth[: len(given.draws)] > 0 for _, given in found])
     world = np.concatenate([np.full(len(given.draws), number) for number, given in found])
     place = np.clip(np.searchsorted(EDGES, chance, side="right") - 1, 0, len(EDGES) - 2)
@@ -97,7 +97,7 @@ def order_rows(
         )
 
 
-def _chance(draws: np.ndarray) -> np.ndarray:
+def chance_of(draws: np.ndarray) -> np.ndarray:
     """(values,) probability of a difference above 0 by draws (values, draws); ties count half."""
     return (draws > 0).mean(axis=1) + (draws == 0).mean(axis=1) / 2
 

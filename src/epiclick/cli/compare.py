@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -12,11 +14,14 @@ from epiclick.cli import console, options
 from epiclick.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
+    from epiclick.comparison.overlap import Overlap
     from epiclick.comparison.result import Comparison
     from epiclick.comparison.verdict import Difference, Spread
 
 
-def check_names(names: Sequence[str], against: str | None, threshold: float | None) -> None:
+def check_names(
+    names: Sequence[str], against: str | None, threshold: float | None, gate: str | None = None
+) -> None:
     """Refuse questions that these rankers cannot answer, before anything is read."""
     if against is not None and against not in names:
         raise InputError(
@@ -24,13 +29,24 @@ def check_names(names: Sequence[str], against: str | None, threshold: float | No
             f"rankers are {', '.join(names)}",
             code="unknown-ranker",
         )
-    if threshold is None:
+    if threshold is not None and gate is not None:
+        raise InputError(
+            "--fail-unless-better and --gate are two rules for one exit code; give one of them",
+            code="option-does-not-apply",
+        )
+    if threshold is None and gate is None:
         return
     if len(names) < 2:
         raise InputError(
-            "--fail-unless-better needs a second --ranking to compare with", code="too-few-rankers"
+            f"{gate_option(gate)} needs a second --ranking to compare with", code="too-few-rankers"
         )
-    check_level("--fail-unless-better", threshold)
+    if threshold is not None:
+        check_level("--fail-unless-better", threshold)
+
+
+def gate_option(gate: str | None) -> str:
+    """The option that makes the comparison a gate."""
+    return "--fail-unless-better" if gate is None else f"--gate {gate}"
 
 
 PARTS = {
@@ -73,6 +89,8 @@ def print_comparison(
     spreads |= {f"{each.name} - {each.against}": each.spread for each in differences}
     if found.is_uncertain:
         _print_spreads(spreads)
+    if found.overlap is not None:
+        _print_overlap(found, found.overlap, digits)
     if found.notes and not quiet:
         print("Notes")
         for each in found.notes:
@@ -138,6 +156,50 @@ def _print_spreads(spreads: dict[str, "Spread"]) -> None:
     )
 
 
+def _print_overlap(found: "Comparison", overlap: "Overlap", digits: int) -> None:
+    """Print what the log has shown of the rankers, and other estimates on that."""
+    from epiclick.comparison.overlap import ESTIMATOR_NAMES, reason_of
+
+    console.print_table(
+        "Support: items that the log has shown, at any position",
+        ["ranker", "of slots", "of expected clicks", "effective displays", "exposure moved"],
+        (
+            [
+                each.name,
+                f"{each.slots:.0%}",
+                f"{each.clicks:.0%}",
+                f"{each.effective_displays:,.0f} of {each.displays:,}",
+                f"{each.moved:.0%}",
+            ]
+            for each in overlap.support
+        ),
+    )
+    reasons = {reason_of(each) for each in overlap.estimates}
+    if len(reasons) == 1 and "" not in reasons:
+        console.print_text(f"Other estimators: not available, as {reasons.pop()}.")
+        return
+    by_ranker: dict[str, list[Any]] = {}
+    for each in overlap.estimates:
+        by_ranker.setdefault(each.name, []).append(each)
+    console.print_table(
+        "Clicks per page on these items, and differences from the model's value",
+        ["ranker", "model", *ESTIMATOR_NAMES.values()],
+        (
+            [name, f"{own[0].model:.{digits}f}" if own[0].available else "-"]
+            + [
+                f"{each.value:.{digits}f} ({each.difference:+.{digits}f})"
+                if each.available
+                else "not available"
+                for each in own
+            ]
+            for name, own in by_ranker.items()
+        ),
+    )
+    for name in dict.fromkeys(each.name for each in overlap.estimates if not each.available):
+        (why, *_) = {reason_of(each) for each in overlap.estimates if each.name == name}
+        console.print_text(f"No estimate for {name}: {why}.")
+
+
 def _chance(found: "Comparison", probability: float) -> str:
     """A probability, never rounded to 0 or 1; "-" for a model without uncertainty."""
     if not found.is_uncertain:
@@ -156,32 +218,14 @@ def digits_for(widths: Iterable[float]) -> int:
 @options.reads_log
 def compare(
     model: options.Model,
-    ranking: Annotated[
-        list[str],
-        Option(
-            metavar="NAME=FILE",
-            help="Ranking to compare: a table with query_id, doc_id, and position or score, or a "
-            "TREC run. FILE:COLUMN names the column of scores. May be repeated.",
-            show_default=False,
-        ),
-    ],
+    ranking: options.Ranking,
     features: options.Features = None,
-    clicks: Annotated[
-        list[str] | None,
-        Option(metavar="LOG", help="Log: clicks on items, traffic of queries. May be repeated."),
-    ] = None,
+    clicks: options.Traffic = None,
+    exposure_from: options.ExposureFrom = None,
     backtest: options.Backtest = None,
-    weights: Annotated[
-        Literal["traffic", "uniform"], Option(help="Weights of the queries.")
-    ] = "traffic",
+    weights: options.Weights = "traffic",
     depth: options.Depth = None,
-    extrapolate: Annotated[
-        bool,
-        Option(
-            "--extrapolate",
-            help="Assume that positions below the model's last are examined as often as that one.",
-        ),
-    ] = False,
+    extrapolate: options.Extrapolate = False,
     against: Annotated[
         str | None, Option(metavar="NAME", help="Ranker to compare the others with.")
     ] = None,
@@ -197,11 +241,25 @@ def compare(
             "this probability and no check of the model failed.",
         ),
     ] = None,
+    gate: Annotated[
+        Literal["lower"] | None,
+        Option(
+            help="Exit with code 1 unless the lower bound of the first ranker's difference from "
+            "every other one is above 0, at --level, and no check of the model failed.",
+        ),
+    ] = None,
     despite: Annotated[
         str | None,
         Option(
             metavar="CHECKS",
-            help="Checks that --fail-unless-better ignores, such as unseen,positions.",
+            help="Checks that --fail-unless-better and --gate ignore, such as unseen,positions.",
+        ),
+    ] = None,
+    also: Annotated[
+        list[Path] | None,
+        Option(
+            metavar="MODEL",
+            help="Another model to value the same rankers with, side by side. May be repeated.",
         ),
     ] = None,
     truth: options.Truth = None,
@@ -223,6 +281,7 @@ def compare(
     Example: epiclick compare model --ranking new=new.csv --ranking old=old.csv --clicks log.csv
     """
     from epiclick.api import load
+    from epiclick.cli.compare_also import Logs, compared_by, load_others, print_several
     from epiclick.comparison.compare_rankers import compare as compare_rankings
     from epiclick.comparison.compare_rankers import (
         decided_by,
@@ -230,6 +289,7 @@ def compare(
         true_values,
         true_values_sentence,
     )
+    from epiclick.comparison.several_models import SeveralModels
     from epiclick.data.features import read_features
     from epiclick.data.files import unchanged
     from epiclick.evaluation.truth import read_truth
@@ -237,11 +297,13 @@ def compare(
     silent = quiet or as_json
     world = None if truth is None else read_truth(truth)
     rankings: Mapping[str, Any] = options.named_rankings(ranking)
-    check_names(list(rankings), against, fail_unless_better)
-    ignored = ignored_checks(despite, fail_unless_better)
+    check_names(list(rankings), against, fail_unless_better, gate)
+    is_gate = fail_unless_better is not None or gate is not None
+    ignored = ignored_checks(despite, is_gate=is_gate)
     fitted = load(model)
     options.check_features(fitted, features)
-    joined = options.used_features([fitted], features, quiet=silent)
+    others = load_others(model, also or [], features)
+    joined = options.used_features([fitted, *others.values()], features, quiet=silent)
     with console.collect_warnings(quiet=silent) as warnings:
         logs = [*(clicks or []), *(backtest or [])]
         log_options = given.over_saved(fitted.fitted_.options, logs, quiet=silent)
@@ -250,11 +312,18 @@ def compare(
         with unchanged([*logs, *([joined] if joined else [])]):
             table = None if joined is None else read_features(joined, ids=log_options.ids)
             counts = options.read_counts(clicks, log_options, quiet=silent) if clicks else None
+            if exposure_from and counts is not None:
+                earlier = options.read_counts(exposure_from, log_options, quiet=silent)
+                counts = counts.placed_by(earlier)
             tested = None
             if backtest:
                 tested = options.read_counts(
                     backtest, log_options, joined, missing_features, quiet=silent
                 )
+        how: dict[str, Any] = {
+            **{"weights": weights, "samples": samples, "depth": depth},
+            **{"extrapolate": extrapolate, "level": level, "seed": seed},
+        }
         with console.progress("comparing", quiet=silent):
             if world is not None:  # files are read once, not for each of the two results
                 rankings = read_rankings(fitted.fitted_, rankings, table, counts, depth)
@@ -263,29 +332,39 @@ def compare(
                 rankings,
                 table,
                 clicks=counts,
-                weights=weights,
-                samples=samples,
-                depth=depth,
-                extrapolate=extrapolate,
                 backtest=tested,
                 measures=decided_by(fitted.fitted_, measure),
-                level=level,
-                seed=seed,
+                **how,
             )
-            how = {"depth": depth, "extrapolate": extrapolate, "uniform": weights == "uniform"}
+            by_model = {str(model): found}
+            for name, other in others.items():
+                read = Logs(clicks or [], backtest or [], joined, missing_features, given)
+                own = {**how, "measures": decided_by(other.fitted_, measure)}
+                by_model[name] = compared_by(other, rankings, table, read, own)
+            several = SeveralModels(by_model) if others else None
             true = None
             if world is not None:
-                true = true_values(fitted, rankings, table, counts, world, measure, **how)
-    if fail_unless_better is not None and not found.is_uncertain:
+                slots = {
+                    "depth": depth,
+                    "extrapolate": extrapolate,
+                    "uniform": weights == "uniform",
+                }
+                true = true_values(fitted, rankings, table, counts, world, measure, **slots)
+    if is_gate and not found.is_uncertain:
         raise InputError(
-            "--fail-unless-better needs probabilities, and this model has no uncertainty; fit an "
+            f"{gate_option(gate)} needs probabilities, and this model has no uncertainty; fit an "
             "epistemic model, or one with --members",
             code="no-uncertainty",
         )
-    verdict = verdict_of(found, fail_unless_better)
+    # a central interval lies above 0 if a gain has at least this probability
+    threshold = fail_unless_better if gate is None else (1 + found.level) / 2
+    verdict = verdict_of(found, threshold)
     reasons = None
-    if fail_unless_better is not None:
-        reasons = reasons_to_fail(found, fail_unless_better, ignored)
+    if is_gate:
+        reasons = list(found.gate(fail_unless_better, ignored))
+        for name in others:
+            more = by_model[name].gate(fail_unless_better, ignored)
+            reasons += [replace(each, words=f"{name}: {each.words}") for each in more]
     if as_json:
         record: dict[str, Any] = {**found.to_dict(), "verdict": verdict}
         if against is not None:
@@ -297,13 +376,21 @@ def compare(
             }
         record |= {"passed": None if reasons is None else not reasons, "warnings": warnings}
         record["true_values"] = true
+        if several is not None:
+            record["models"] = several.to_dict()
         console.print_json(console.json_safe(record))
     else:
         print_comparison(found, differences(found, against), verdict, quiet=quiet)
         if true is not None:
             console.print_text(true_values_sentence(found, true))
+        if several is not None:
+            print_several(several, digits_for(several.table["high"] - several.table["low"]))
     if reasons:
-        console.note(f"epiclick: {'; '.join(reasons)}", quiet=silent)
+        words = [
+            f"{each} (--despite {each.check} ignores that)" if each.check else str(each)
+            for each in reasons
+        ]
+        console.note(f"epiclick: {'; '.join(words)}", quiet=silent)
         raise typer.Exit(1)
 
 
@@ -316,32 +403,15 @@ def differences(found: "Comparison", against: str | None) -> list[Any]:
     return [found.difference(one, other) for one, other in pairs]
 
 
-def reasons_to_fail(found: "Comparison", threshold: float, ignored: Sequence[str]) -> list[str]:
-    """Why the first ranker does not pass: rankers that it does not beat, checks that failed.
-
-    A probability from a model that failed a check is no reason to ship, however high it is.
-    """
-    reasons = []
-    first, *others = found.names
-    unbeaten = [each for each in others if found.difference(first, each).prob_better < threshold]
-    if unbeaten:
-        reasons.append(
-            f"{first} does not beat {' and '.join(unbeaten)} with probability {threshold:g} or more"
-        )
-    for check in found.checks(found.names):
-        if check.state == "failed" and check.name not in ignored:
-            reasons.append(f"{check.title} (--despite {check.name} ignores that)")
-    return reasons
-
-
-def ignored_checks(despite: str | None, threshold: float | None) -> tuple[str, ...]:
+def ignored_checks(despite: str | None, *, is_gate: bool) -> tuple[str, ...]:
     """The checks that may fail."""
     names = tuple(options.names_in(despite))
     if not names:
         return ()
-    if threshold is None:
+    if not is_gate:
         raise InputError(
-            "--despite has no effect without --fail-unless-better; give both, or neither",
+            "--despite has no effect without --fail-unless-better or --gate; give one of them, or "
+            "leave it out",
             code="option-needs-another",
         )
     from epiclick.comparison.verdict import NAMES

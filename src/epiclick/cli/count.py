@@ -22,6 +22,7 @@ def count(
         int | None, Option(help="Count separately in this many folds of pages.")
     ] = None,
     click_model: options.ClickModel = None,
+    cluster: options.Cluster = None,
     given: options.GivenOptions = options.NOTHING_GIVEN,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -37,6 +38,7 @@ def count(
         part=part,
         page_parts=page_parts,
         click_model=options.chosen_click_model(click_model),
+        cluster=cluster or options.DEFAULTS.cluster,
     )
     silent = quiet or as_json
     with console.collect_warnings(quiet=silent) as warnings:

@@ -129,6 +129,8 @@ def fit_record(
         "identifiability": training.checks["identifiability"],
         "posterior": training.checks.get("posterior"),
         "given_bias": training.checks.get("given_bias"),
+        "confounding": training.checks.get("confounding"),
+        "placement": training.checks.get("placement"),
         "conversion": training.checks.get("conversion"),
         "words": training.checks["words"],
         "warnings": list(warnings),
@@ -298,6 +300,7 @@ def fit(
             help="Table of known position bias: fixed, or a prior if it has low and high.",
         ),
     ] = None,
+    exposure_from: options.ExposureFrom = None,
     randomised: Annotated[
         str | None,
         Option(
@@ -319,6 +322,7 @@ def fit(
         ),
     ] = None,
     level: options.Level = None,
+    cluster: options.Cluster = None,
     missing_features: options.MissingFeatures = "error",
     given: options.GivenOptions = options.NOTHING_GIVEN,
     as_json: options.AsJson = False,
@@ -356,13 +360,14 @@ def fit(
     checkpoint = find_checkpoint(out, resume=resume, quiet=silent)
 
     with console.collect_warnings(quiet=silent) as warnings:
-        start, log_options = None, given.over(options.DEFAULTS)
+        start, log_options, usual = None, given.over(options.DEFAULTS), options.DEFAULTS.cluster
         if init is not None:
             from epiclick.api import load
 
             start = load(init)
             log_options = given.over_saved(start.fitted_.options, log, quiet=silent)
-        log_options = replace(log_options, click_model=clicks)
+            usual = start.fitted_.options.cluster
+        log_options = replace(log_options, click_model=clicks, cluster=cluster or usual)
 
         def read(which: Sequence[str], where: str | None = log_options.where) -> "ClickCounts":
             narrowed = replace(log_options, where=where)
@@ -393,6 +398,9 @@ def fit(
                 marked_options = replace(log_options, where=marked)
                 slices["randomised"] = count_marked(log, marked_options, randomised)
         held_out = read(valid) if valid else None
+        if exposure_from:
+            earlier = options.read_counts(exposure_from, log_options, robots=False, quiet=silent)
+            counts = counts.placed_by(earlier)
         if anchor is not None:
             model.set_params(anchor=parse_anchor(anchor, counts))
         with kept_for_resume(out, checkpoint, resume=resume):

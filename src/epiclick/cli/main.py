@@ -15,6 +15,8 @@ from epiclick.cli import (
     evaluate,
     export,
     fit,
+    interleave,
+    plan,
     position_bias,
     relevance,
     report,
@@ -47,6 +49,8 @@ _add(fit.fit, cls=fit.FitVerb)
 _add(select.select)
 _add(position_bias.position_bias)
 _add(relevance.relevance, evaluate.evaluate, compare.compare, cls=ModelVerb)
+_add(plan.plan, cls=ModelVerb)
+_add(interleave.interleave)
 _add(export.export, report.report, cls=ModelVerb)
 _add(calibrate.calibrate, benchmark.benchmark, reproduce.reproduce)
 

@@ -49,6 +49,14 @@ Backtest = Annotated[
     list[str] | None,
     Option(metavar="LOG", help="Held-out log to test predicted clicks on. May be repeated."),
 ]
+ExposureFrom = Annotated[
+    list[str] | None,
+    Option(
+        metavar="LOG",
+        help="Earlier log that tells where the ranker placed items, for rankers that learn from "
+        "clicks. Default: the log itself. May be repeated.",
+    ),
+]
 OtherModels = Annotated[
     list[Path] | None,
     Option(metavar="MODEL", help="Another model to score on the log. May be repeated."),
@@ -64,6 +72,27 @@ ClickModel = Annotated[
 Depth = Annotated[
     int | None, Option(help="Last position that counts.", show_default="all positions")
 ]
+Extrapolate = Annotated[
+    bool,
+    Option(
+        "--extrapolate",
+        help="Assume that positions below the model's last are examined as often as that one.",
+    ),
+]
+Ranking = Annotated[
+    list[str],
+    Option(
+        metavar="NAME=FILE",
+        help="Ranking to compare: a table with query_id, doc_id, and position or score, or a "
+        "TREC run. FILE:COLUMN names the column of scores. May be repeated.",
+        show_default=False,
+    ),
+]
+Traffic = Annotated[
+    list[str] | None,
+    Option(metavar="LOG", help="Log: clicks on items, traffic of queries. May be repeated."),
+]
+Weights = Annotated[Literal["traffic", "uniform"], Option(help="Weights of the queries.")]
 Level = Annotated[
     float | None, Option(help="Nominal coverage of intervals.", show_default="the model's")
 ]
@@ -80,6 +109,15 @@ def _log_option(*names: str, **settings: Any) -> Any:
     return Option(*names, rich_help_panel="Reading the log", **settings)
 
 
+Cluster = Annotated[
+    str | None,
+    _log_option(
+        metavar="COLUMN",
+        help="Robust intervals come from the differences between: query, user, page, or any "
+        "column, such as a day.",
+        show_default="query; user or page if there are few queries",
+    ),
+]
 MissingFeatures = Annotated[
     Literal["error", "drop"], _log_option(help="Reject pairs without features, or leave them out.")
 ]

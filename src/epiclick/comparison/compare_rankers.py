@@ -8,18 +8,12 @@ import pyarrow as pa
 
 from epiclick.api import BaseModel
 from epiclick.arguments import is_number, is_whole, shown
-from epiclick.click_models.click_model import SATISFACTION
-from epiclick.comparison.factors import GoingOn, factors_of
+from epiclick.comparison.item_means import ItemMeans
+from epiclick.comparison.overlap import OverlapSums
+from epiclick.comparison.prepared import Prepared
 from epiclick.comparison.rankings import Ranking, read_ranking
 from epiclick.comparison.result import Comparison
-from epiclick.comparison.shown_items import (
-    Items,
-    Satisfaction,
-    items_given_clicks,
-    items_of,
-    moments_of,
-    of_betas,
-)
+from epiclick.comparison.shown_items import Items, items_given_clicks, items_of
 from epiclick.comparison.slots import (
     ALL_MEASURES,
     OUTCOME_MEASURES,
@@ -28,7 +22,6 @@ from epiclick.comparison.slots import (
     slots_of,
     traffic_of,
 )
-from epiclick.comparison.value_samples import sample_values
 from epiclick.comparison.verdict import model_checks
 from epiclick.comparison.worth import WORTH, known_worth
 from epiclick.data.counts import ClickCounts
@@ -36,12 +29,10 @@ from epiclick.data.features import FeatureTable, read_features
 from epiclick.errors import InputError
 from epiclick.evaluation.backtest import backtest as run_backtest
 from epiclick.evaluation.truth import Truth
-from epiclick.fitted.parameters import Parameters, parameter_draws
-from epiclick.fitted.prediction import emission_by, floor_by, reported_emission
+from epiclick.fitted.parameters import parameter_draws
 from epiclick.fitted.state import FittedModel, given_of
 from epiclick.fitted.tables import stored_at_bound
 from epiclick.identification.identifiability import named
-from epiclick.posterior.reading_items import ItemDraws
 from epiclick.processes import one_blas_thread
 from epiclick.simulate.users import has_positions_alone
 
@@ -98,22 +89,44 @@ def compare(
         level: probability of the intervals; default that of the model.
         seed: of the random numbers.
     """
-    if not isinstance(model, BaseModel):
-        raise InputError(
-            f"model must be a fitted model, not {shown(model)}; load(path) reads one from a folder",
-            code="not-a-model",
-        )
-    fitted, level = model._fitted, model.level if level is None else level
+    fitted = checked_model(model)
+    level = model.level if level is None else level
     _check_rankings(rankings)
-    _check_logs(clicks, backtest)
-    _check(weights, samples, level, seed)
+    check_logs(clicks, backtest)
+    check_numbers(weights, samples, level, seed)
+    measures = _checked_measures(fitted, measures)
+    prepared = prepare(
+        model,
+        rankings,
+        features,
+        clicks=clicks,
+        weights=weights,
+        samples=samples,
+        depth=depth,
+        extrapolate=extrapolate,
+        seed=seed,
+    )
+    return compared(prepared, measures, level, samples, backtest)
+
+
+def prepare(
+    model: BaseModel,
+    rankings: Mapping[str, Any],
+    features: Any,
+    *,
+    clicks: ClickCounts | None,
+    weights: Weights,
+    samples: int,
+    depth: int | None,
+    extrapolate: bool,
+    seed: int,
+) -> Prepared:
+    """Read the rankings and draw from the posterior; arguments are those of `compare`."""
+    fitted = checked_model(model)
+    _check_rankings(rankings)
     if not (depth is None or is_whole(depth)):
         raise InputError(f"depth must be 1 or more, not {shown(depth)}", code="depth-out-of-range")
-    measures = _checked_measures(fitted, measures)
     table = _features(features, clicks)
-    names = tuple(rankings)
-    if backtest is not None and backtest.features is None and table is not None:
-        backtest = backtest.with_features(table)
     traffic = None if clicks is None else traffic_of(fitted, clicks)
     read, slots = read_slots(
         fitted,
@@ -126,76 +139,71 @@ def compare(
         extrapolate=extrapolate,
     )
     items = items_of(fitted, slots.query_id, slots.doc_id, table, clicks)
-    rng = np.random.default_rng([seed, 11])
     most = READING_PARAMETERS if fitted.clicks.has_latent_state else PARAMETERS
     draws = parameter_draws(fitted, min(most, samples), seed=seed)
-    known = items_given_clicks(fitted, items, clicks, draws, seed)
-    going_on = _going_on(fitted, items, draws, rng, known)
+    return Prepared(
+        fitted=fitted,
+        names=tuple(rankings),
+        rankings=tuple(read),
+        slots=slots,
+        items=items,
+        draws=draws,
+        known=items_given_clicks(fitted, items, clicks, draws, seed),
+        features=table,
+        clicks=clicks,
+        traffic=traffic,
+        seed=seed,
+    )
+
+
+def compared(
+    prepared: Prepared,
+    measures: Sequence[str],
+    level: float,
+    samples: int,
+    backtest: ClickCounts | None = None,
+) -> Comparison:
+    """The comparison of rankers that were prepared; arguments are those of `compare`."""
+    fitted, slots, items = prepared.fitted, prepared.slots, prepared.items
+    rng = np.random.default_rng([prepared.seed, 11])
     valued = [ALL_MEASURES[name] for name in measures]
     worth = {
-        name: WORTH[name](fitted, items, len(draws), seed)
+        name: WORTH[name](fitted, items, len(prepared.draws), prepared.seed)
         for name in dict.fromkeys(each.worth for each in valued if each.worth)
     }
-    factors = factors_of(
-        slots,
-        items.index,
-        valued,
-        len(items),
-        fitted.clicks.states(fitted.contexts),
-        # relevance is the reported one, of items that a model keeps as of all others
-        reported_emission(
-            emission_by(fitted, draws, np.arange(len(fitted.contexts))), floor_by(fitted, draws)
-        ),
-        going_on,
-        {name: each.moments for name, each in worth.items()},
+    going_on = prepared.going_on(rng)
+    factors = prepared.factors(slots, items.index, valued, going_on, worth)
+    sums = OverlapSums.of(fitted, slots, items, prepared.traffic, prepared.draws)
+    relevance = ItemMeans(prepared.moments(rng), sums.watch)
+    shape = (len(measures), len(prepared.names))
+    values = prepared.sampled(factors, relevance, shape, samples, rng).in_units(
+        [worth[each.worth].unit if each.worth else 1.0 for each in valued]
     )
-    values = sample_values(
-        factors,
-        np.tile(items.was_seen, factors.kinds),
-        moments_of(
-            fitted, items, draws, rng, of_betas(None if known is None else known.attraction)
-        ),
-        (len(measures), len(names)),
-        samples,
-        rng,
-        members=bool(fitted.members),
-    ).in_units([worth[each.worth].unit if each.worth else 1.0 for each in valued])
     seen, unknown = (
         _share(slots, mask[items.index]) for mask in (items.was_seen, items.is_unknown)
     )
+    if backtest is not None and backtest.features is None and prepared.features is not None:
+        backtest = backtest.with_features(prepared.features)
     tested = None if backtest is None else run_backtest(fitted, backtest, level)
+    overlap = None
+    if prepared.clicks is not None and prepared.traffic is not None:
+        where = (fitted, prepared.names, slots, items, prepared.traffic, prepared.clicks)
+        overlap = sums.overlap(*where, prepared.emission(), relevance, going_on, level)
     return Comparison(
-        names=names,
+        names=prepared.names,
         measures=tuple(measures),
         values=values,
         level=level,
         queries=slots.queries,
         seen=seen,
         unknown=unknown,
-        pages=None if traffic is None else round(traffic.pages.sum()),
+        pages=prepared.pages,
         backtest=None if tested is None else tested.summary,
-        notes=_notes(fitted, read, slots, items, clicks),
+        notes=_notes(fitted, list(prepared.rankings), slots, items, prepared.clicks),
         backtest_grade=None if tested is None else tested.grade,
         model_checks=model_checks(fitted, by_worth=bool(valued[0].worth)),
+        overlap=overlap,
     )
-
-
-def _going_on(
-    fitted: FittedModel,
-    items: Items,
-    draws: Sequence[Parameters],
-    rng: np.random.Generator,
-    known: ItemDraws | None,
-) -> GoingOn | None:
-    """Whether users go on after a click, under every draw; None if they always do."""
-    if not fitted.clicks.has_latent_state:
-        return None
-    if SATISFACTION in fitted.clicks.channels:
-        own = Satisfaction.of(fitted, draws)
-        clicked = of_betas(None if known is None else known.satisfaction)
-        return GoingOn(satisfaction=moments_of(own.fitted, items, own.draws, rng, clicked))
-    by_context = [fitted.clicks.going_on(np.asarray(draw.position.points.logit)) for draw in draws]
-    return GoingOn(np.stack([each for each in by_context if each is not None]))
 
 
 def read_rankings(
@@ -270,6 +278,12 @@ def _notes(
             "no log was given, so all queries are weighted equally, all slots are assumed to be "
             f"displayed, and the relevance of items is estimated from their {evidence}"
         )
+    placement = fitted.training.checks.get("placement") or {}
+    if items.never_shown.any() and placement.get("found"):
+        notes.append(
+            "the ranker of the log knows more than the features, so items that it never showed are "
+            f"discounted: {int(items.never_shown.sum()):,} of {len(items):,} items"
+        )
     if items.unknown:
         where = np.flatnonzero(items.is_unknown[items.index])[0]
         lack, like = ("have no features", "with features")
@@ -302,8 +316,23 @@ def _ids(fitted: FittedModel, features: FeatureTable | None, clicks: ClickCounts
         columns = [fitted.items.query_id, fitted.items.doc_id]
     else:
         return None
+    return ids_like(*columns)
+
+
+def ids_like(*columns: pa.Array) -> Literal["string", "integer"] | None:
+    """How ids must be read to match those of some columns; None if these differ in type."""
     texts = [pa.types.is_string(c.type) or pa.types.is_large_string(c.type) for c in columns]
     return "string" if all(texts) else "integer" if not any(texts) else None
+
+
+def checked_model(model: Any) -> FittedModel:
+    """The contents of a fitted model; refuses anything else."""
+    if not isinstance(model, BaseModel):
+        raise InputError(
+            f"model must be a fitted model, not {shown(model)}; load(path) reads one from a folder",
+            code="not-a-model",
+        )
+    return model._fitted
 
 
 def _check_rankings(rankings: Any) -> None:
@@ -322,7 +351,8 @@ def _check_rankings(rankings: Any) -> None:
             )
 
 
-def _check_logs(clicks: Any, backtest: Any) -> None:
+def check_logs(clicks: Any, backtest: Any = None) -> None:
+    """Require counts, where logs are given."""
     for name, log in {"clicks": clicks, "backtest": backtest}.items():
         if not (log is None or isinstance(log, ClickCounts)):
             raise InputError(
@@ -331,7 +361,8 @@ def _check_logs(clicks: Any, backtest: Any) -> None:
             )
 
 
-def _check(weights: str, samples: int, level: float, seed: int) -> None:
+def check_numbers(weights: str, samples: int, level: float, seed: int) -> None:
+    """Require valid arguments; see `compare`."""
     if not (isinstance(weights, str) and weights in ("traffic", "uniform")):
         raise InputError(
             f"weights must be 'traffic' or 'uniform', not {shown(weights)}", code="unknown-weights"

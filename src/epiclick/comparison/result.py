@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from epiclick.comparison.gate import Reason, check_gate, reasons_against
+from epiclick.comparison.never_shown import tipping_point
+from epiclick.comparison.overlap import Overlap
 from epiclick.comparison.slots import ALL_MEASURES, OUTCOME_MEASURES
 from epiclick.comparison.value_samples import ValueSamples
 from epiclick.comparison.verdict import (
@@ -40,6 +43,7 @@ class Comparison:
         notes: what was left out or assumed.
         backtest_grade: "inside", "just outside" or "far outside"; None if unknown.
         model_checks: of the fit, those that failed and matter for rankers.
+        overlap: what the log has shown of the rankers, and other estimates; None without a log.
     """
 
     names: tuple[str, ...]
@@ -54,6 +58,7 @@ class Comparison:
     notes: tuple[str, ...]
     backtest_grade: Grade | None = None
     model_checks: tuple[Check, ...] = ()
+    overlap: Overlap | None = None
 
     def __str__(self) -> str:
         """The values of the rankers, and the verdict."""
@@ -88,7 +93,7 @@ class Comparison:
             column = ALL_MEASURES[measure].column
             prefix = "" if number == 0 else f"{column}_"
             drawn = self.values.samples[number]
-            low, high = self._ends(drawn)
+            low, high = self.interval(drawn)
             table |= {"value" if number == 0 else column: drawn.mean(axis=1)}
             table |= {f"{prefix}low": low, f"{prefix}high": high}
             if number == 0 or measure in self.further:
@@ -99,6 +104,27 @@ class Comparison:
         spreads = [self.spread(name).shares() for name in self.names]
         table |= {f"{part}_share": [s[part] for s in spreads] for part in spreads[0]}
         return pd.DataFrame(table)
+
+    @property
+    def support(self) -> pd.DataFrame:
+        """What the log has shown of each ranker; no rows without a log.
+
+        Shares of its `slots` and of its expected `clicks` with items that the log has shown, at any
+        position; `displays` of these in the log, and `effective_displays`, the number of displays
+        of equal weight that they are worth; `moved`, the share of what users look at that it moves
+        to other items than the log shows.
+        """
+        return (self.overlap or Overlap()).support_table()
+
+    @property
+    def estimators(self) -> pd.DataFrame:
+        """Clicks per page on items that the log has shown, by other estimators than the model's.
+
+        One row per ranker and estimator: `value`, `low`, `high`; `model`, the model's value of the
+        same slots; `difference` from it with `diff_low`, `diff_high` and its `p_value`. Where it is
+        not `available`, numbers are missing and `reason` says why. No rows without a log.
+        """
+        return (self.overlap or Overlap()).estimates_table()
 
     @property
     def differences(self) -> pd.DataFrame:
@@ -152,6 +178,15 @@ class Comparison:
             float((1 - explained) * between),
         )
 
+    def tipping_point(self, name: str, against: str, sure: float = SURE) -> float | None:
+        """How much worse than predicted items never shown must be for a verdict to flip.
+
+        A share of their predicted relevance, beyond the discount that they have already; None if
+        the first ranker is not ahead with probability `sure`, or stays ahead whatever the discount.
+        """
+        pair = (_index(self.names, name, "ranker"), _index(self.names, against, "ranker"))
+        return tipping_point(self.values, pair, sure)
+
     @property
     def best(self) -> str:
         """The ranker with the highest expected value."""
@@ -181,7 +216,23 @@ class Comparison:
         found = [*backtest_check(self.backtest_grade, self.backtest)]
         if self.has_log:
             found += unseen_check(list(shown), list(shown.values()))
+        found += () if self.overlap is None else self.overlap.checks(list(shown))
         return (*found, *self.model_checks)
+
+    def gate(self, sure: float | None = None, despite: Sequence[str] = ()) -> tuple[Reason, ...]:
+        """Reasons not to choose the ranker named first over all others; none if it passes.
+
+        It must be better than each other one, and no check of what any ranker shows may fail.
+
+        Args:
+            sure: least probability of being better. By default, the lower bound of each difference
+                must be above 0, for intervals of `level`.
+            despite: names of checks that may fail.
+        """
+        check_gate(self, sure, despite)
+        first, *others = self.names
+        differences = [self.difference(first, other) for other in others]
+        return reasons_against(differences, self.checks(self.names), self.level, sure, despite)
 
     @property
     def verdict(self) -> str:
@@ -199,6 +250,7 @@ class Comparison:
         sentences = [self._value_sentence(order[0])]
         if len(order) > 1:
             sentences = [self.difference(order[0], order[1]).verdict(self.pages, sure, checks)]
+            sentences += self._tipping(order[0], order[1], sure)
         if len(order) > 2 and self.is_uncertain:
             prob_best = chance(self.rankers.set_index("name").loc[order[0], "prob_best"])
             sentences.append(
@@ -222,6 +274,20 @@ class Comparison:
             return ["No log was given: the relevance of all items is predicted without clicks."]
         return [check.found for check in unseen_check(self.names, self.seen.tolist())]
 
+    def _tipping(self, name: str, against: str, sure: float) -> list[str]:
+        """At which discount of items never shown a verdict flips, if it rests on any of them."""
+        gain = self.difference(name, against)
+        if not (gain.spread.total > 0 and gain.prob_better >= sure):
+            return []
+        if not self.values.never_shown[0].any():
+            return []
+        share = self.tipping_point(name, against, sure)
+        if share is None:
+            return ["It holds even if items that were never shown get no clicks at all."]
+        return [
+            f"It holds unless items that were never shown are {share:.0%} worse than predicted."
+        ]
+
     @property
     def _order(self) -> list[str]:
         """The rankers, highest expected value first."""
@@ -232,14 +298,22 @@ class Comparison:
         """The rankers that the verdict compares."""
         return self._order[:2]
 
+    @property
+    def _tipping_point(self) -> float | None:
+        """That of the verdict."""
+        if len(self.names) < 2:
+            return None
+        first, second = self._two
+        return self.tipping_point(first, second)
+
     def _value_sentence(self, name: str) -> str:
         row = self.rankers.set_index("name").loc[name]
         value, low, high = (f"{row[column]:.3f}" for column in ("value", "low", "high"))
         return f"{name} is worth {value} {self.unit} per page ({low} to {high})."
 
-    def _ends(self, drawn: np.ndarray) -> np.ndarray:
-        """Ends of central intervals, (2, rankers)."""
-        return np.quantile(drawn, [(1 - self.level) / 2, (1 + self.level) / 2], axis=1)
+    def interval(self, drawn: np.ndarray) -> np.ndarray:
+        """Ends of central intervals of samples, (2, ...) of (..., samples)."""
+        return np.quantile(drawn, [(1 - self.level) / 2, (1 + self.level) / 2], axis=-1)
 
     def to_dict(self) -> Mapping[str, Any]:
         """Everything except the samples, as a record for JSON."""
@@ -251,6 +325,7 @@ class Comparison:
                 name: self.differences_in(name).to_dict("records") for name in self.further
             },
             "verdict": self.verdict,
+            "tipping_point": self._tipping_point,
             "queries": self.queries,
             "pages": self.pages,
             "level": self.level,
@@ -258,6 +333,8 @@ class Comparison:
             "backtest_grade": self.backtest_grade,
             "checks_failed": [check.to_dict() for check in self.checks_failed],
             "notes": list(self.notes),
+            "support": self.support.to_dict("records"),
+            "estimators": self.estimators.to_dict("records"),
         }
 
 

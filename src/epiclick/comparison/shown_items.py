@@ -9,12 +9,21 @@ import numpy as np
 import pyarrow as pa
 
 from epiclick.beta import Beta
+from epiclick.comparison.never_shown import BY_FEATURES, Absent, discount_by_id
 from epiclick.data.arrays import distinct, locate_rows
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import FeatureTable
+from epiclick.data.placement import Placement, placement_in, query_in
 from epiclick.errors import InputError
+from epiclick.fitted.exposure import Exposure
 from epiclick.fitted.parameters import Parameters
-from epiclick.fitted.prediction import floor_by, networks_of, relevance_by, relevance_of_rows
+from epiclick.fitted.prediction import (
+    exposure_of_rows,
+    floor_by,
+    networks_of,
+    relevance_by,
+    relevance_of_rows,
+)
 from epiclick.fitted.state import FittedModel, given_of
 from epiclick.posterior.item_posterior import moments_by_draw
 from epiclick.posterior.reading_items import ItemDraws, reading_item_draws
@@ -39,6 +48,9 @@ class Items:
         counts: the pairs in the log, which come first; None if there are none.
         features: table of features.
         rows: of `features`, for items known by their features only, which come after `kept`.
+        placement: of these items in the log, which has not shown them; None without a log.
+        log: of a model without features, the log whose items are compared; else None.
+        absent: of a log without features, the unknown items.
         kept: rows of the items that a model without features keeps from its log.
         unknown: number of items about which nothing is known, which come last.
         index: (slots,) item of each slot.
@@ -50,6 +62,21 @@ class Items:
     kept: np.ndarray
     unknown: int
     index: np.ndarray
+    placement: Placement | None = None
+    log: ClickCounts | None = None
+    absent: Absent | None = None
+
+    @property
+    def never_shown(self) -> np.ndarray:
+        """(items,) whether the log showed others of the query, but not this one, which it could."""
+        found = np.zeros(len(self), bool)
+        if self.placement is not None:
+            assert self.features is not None
+            own = slice(self.seen, self.seen + len(self.rows))
+            found[own] = np.isfinite(self.placement.pages) & ~self.features.is_new[self.rows]
+        if self.absent is not None:
+            found[len(self) - self.unknown :] = self.absent.query >= 0
+        return found
 
     @property
     def seen(self) -> int:
@@ -103,6 +130,12 @@ def items_of(
     place = np.empty(len(order), int)
     place[order] = np.arange(len(order))
     groups = [order[known_by[order] == i] for i in range(4)]
+    placement = absent = None
+    if counts is not None and fitted.features is not None:
+        placement = placement_in(counts, *_ids_of(table, groups[2]))
+    elif counts is not None and len(groups[3]):
+        ids = _ids_of(table, groups[3])
+        absent = Absent(placement_in(counts, *ids), query_in(counts, ids[0]))
     return Items(
         counts=None if counts is None or not len(groups[0]) else counts.subset(pair[groups[0]]),
         features=features,
@@ -110,7 +143,16 @@ def items_of(
         kept=kept[groups[1]],
         unknown=len(groups[3]),
         index=place[slot],
+        placement=placement,
+        log=None if absent is None else counts,
+        absent=absent,
     )
+
+
+def _ids_of(table: pa.Table, rows: np.ndarray) -> tuple[pa.Array, pa.Array]:
+    """query_id and doc_id of some rows."""
+    query_id, doc_id = (table[name].combine_chunks().take(rows) for name in ("query_id", "doc_id"))
+    return query_id, doc_id
 
 
 def moments_of(
@@ -136,15 +178,18 @@ def moments_of(
     elif items.counts is not None and not fitted.relevance_head.learns_from_clicks:
         assert items.counts.features is not None
         assert items.counts.feature_row is not None
-        rows = items.counts.feature_row
-        parts.append(_of_rows(fitted, items.counts.features, rows, draws))
+        rows, placed = items.counts.feature_row, items.counts.placed
+        parts.append(_of_rows(fitted, items.counts.features, rows, draws, placed))
     elif items.counts is not None:
         parts.append(moments_by_draw(fitted, items.counts, draws))
     if len(items.kept):
         parts.append(_of_kept(fitted, items.kept, len(draws)))
     if len(items.rows):
         assert items.features is not None
-        parts.append(_of_rows(fitted, items.features, items.rows, draws))
+        factors = None
+        if fitted.features is not None and fitted.features.exposure is not None:
+            factors = BY_FEATURES.draws(fitted.features.exposure, len(draws), rng)
+        parts.append(_of_rows(fitted, items.features, items.rows, draws, items.placement, factors))
     if items.unknown:
         parts.append(_of_population(fitted, items, draws, rng))
     return chain.from_iterable(parts)
@@ -192,13 +237,22 @@ def items_given_clicks(
 
 
 def _of_rows(
-    fitted: FittedModel, features: FeatureTable, rows: np.ndarray, draws: Sequence[Parameters]
+    fitted: FittedModel,
+    features: FeatureTable,
+    rows: np.ndarray,
+    draws: Sequence[Parameters],
+    placement: Placement | None,
+    factors: np.ndarray | None = None,
 ) -> Iterator[Moments]:
-    """Moments of items known by their features."""
+    """Moments of items known by their features, and by where they were shown."""
     networks, floor = networks_of(draws), floor_by(fitted, draws)
+    if len(networks) < len(draws):  # all draws share a network
+        factors = None
+    exposed = exposure_of_rows(fitted, features, rows, placement)
     for start in range(0, len(rows), CHUNK):
-        part = rows[start : start + CHUNK]
-        for alpha, beta in relevance_of_rows(fitted, networks, features, part):
+        part = slice(start, start + CHUNK)
+        own = None if exposed is None else Exposure(*(each[part] for each in exposed))
+        for alpha, beta in relevance_of_rows(fitted, networks, features, rows[part], own, factors):
             yield reported_moments(*_moments(fitted, alpha, beta, len(draws)), floor)
 
 
@@ -227,6 +281,12 @@ def _of_population(
     own = _moments(fitted, alpha, beta, len(draws))
     means, variances = reported_moments(*own, floor_by(fitted, draws))
     mean, variance = total_moments(means.T, variances.T)  # over the population, per draw
+    if items.absent is not None and items.log is not None and fitted.items is not None:
+        discount = discount_by_id(fitted.items, items.log, items.absent, len(draws), rng)
+        for start in range(0, items.unknown, CHUNK):
+            part = discount.logits[start : start + CHUNK]
+            yield discount._replace(logits=part).apply(mean, variance)
+        return
     for start in range(0, items.unknown, CHUNK):
         shape = (len(draws), min(CHUNK, items.unknown - start))
         yield np.broadcast_to(mean[:, None], shape), np.broadcast_to(variance[:, None], shape)

@@ -17,6 +17,7 @@ import pyarrow as pa
 from epiclick.comparison.rankings import Ranking
 from epiclick.data.arrays import distinct, locate_rows
 from epiclick.data.counts import ClickCounts
+from epiclick.data.placement import displays_by_query, kinds_of, pages_by_kind
 from epiclick.errors import InputError, Problem
 from epiclick.fitted.prediction import given_contexts_of
 from epiclick.fitted.state import FittedModel, given_of
@@ -40,23 +41,11 @@ class Traffic:
 
 
 def traffic_of(fitted: FittedModel, counts: ClickCounts) -> Traffic:
-    """Traffic of a log.
-
-    A page shows one item per position, so a query has as many pages as displays at the position
-    that it displays most often.
-    """
-    counts = counts.by_given()
-    index = given_contexts_of(fitted, counts.contexts)
-    kinds, kind = kinds_of(counts.contexts)
-    contexts, queries = len(counts.contexts), counts.num_queries
-    query = counts.query[counts.pair]
-    displays = np.bincount(
-        query * contexts + counts.context, counts.displays, queries * contexts
-    ).reshape(queries, contexts)
-    pages = np.zeros((queries, len(kinds)))
-    for context in range(contexts):
-        own = pages[:, kind[context]]
-        np.maximum(own, displays[:, context], out=own)
+    """Traffic of a log."""
+    contexts, _ = counts.given
+    index = given_contexts_of(fitted, contexts)
+    kinds, kind = kinds_of(contexts)
+    displays, pages = displays_by_query(counts), pages_by_kind(counts)
     row, column = np.nonzero(pages)
     first = np.flatnonzero(np.diff(counts.query, prepend=-1))
     keys = {"query_id": counts.query_id.take(pa.array(first[row]))}
@@ -67,18 +56,6 @@ def traffic_of(fitted: FittedModel, counts: ClickCounts) -> Traffic:
     reach = np.zeros(len(given_of(fitted)[0]))
     reach[index[index >= 0]] = share[index >= 0]
     return Traffic(pa.table(keys), pages[row, column], reach)
-
-
-def kinds_of(contexts: pa.Table) -> tuple[pa.Table, np.ndarray]:
-    """The distinct contexts without their position, and the number of each context's own."""
-    others: Mapping[str, pa.Array] = {
-        name: contexts[name].combine_chunks()
-        for name in contexts.column_names
-        if name != "position"
-    }
-    if not others:
-        return pa.table({"": pa.array([0])}).drop_columns(""), np.zeros(len(contexts), int)
-    return distinct(others)
 
 
 @dataclass(frozen=True, eq=False)

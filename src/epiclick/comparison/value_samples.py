@@ -32,6 +32,8 @@ class ValueSamples:
         by_bias: the same with relevance at its mean, so that only position bias varies.
         seen: (measures, rankers, rankers) covariance given the parameters, from items with clicks.
         unseen: the same from all other items.
+        never_shown: (measures, rankers, draws) what items add to the expected value that the log
+            could have shown but never did.
         members: whether the draws of the parameters are members of an ensemble.
     """
 
@@ -40,13 +42,26 @@ class ValueSamples:
     by_bias: np.ndarray
     seen: np.ndarray
     unseen: np.ndarray
+    never_shown: np.ndarray
     members: bool = False
 
     def in_units(self, units: Sequence[float]) -> "ValueSamples":
         """The same with values of each measure multiplied by its unit."""
         scale = np.array(units)[:, None, None]
-        means = {name: scale * getattr(self, name) for name in ("samples", "expected", "by_bias")}
+        names = ("samples", "expected", "by_bias", "never_shown")
+        means = {name: scale * getattr(self, name) for name in names}
         return replace(self, **means, seen=scale**2 * self.seen, unseen=scale**2 * self.unseen)
+
+    def discounted(self, measure: int, share: float) -> np.ndarray:
+        """(rankers, samples) values if items never shown are worse than predicted by a share.
+
+        To first order, where clicks on a page depend on those above.
+        """
+        samples, never = self.samples[measure], self.never_shown[measure]
+        if self.members:  # samples belong to no draw
+            return samples - share * never.mean(axis=1, keepdims=True)
+        number = np.arange(samples.shape[1]) % never.shape[1]
+        return samples - share * never[:, number]
 
 
 def sample_values(
@@ -57,6 +72,7 @@ def sample_values(
     samples: int,
     rng: np.random.Generator,
     *,
+    never_shown: np.ndarray | None = None,
     members: bool = False,
 ) -> ValueSamples:
     """Draw the values of all rankers.
@@ -68,6 +84,7 @@ def sample_values(
         shape: number of measures and of rankers.
         samples: number of samples; draws of the parameters take turns.
         rng: generator of the samples.
+        never_shown: (items,) whether the log could have shown an item but never did; default none.
         members: whether the draws are members of an ensemble. As these are few, expected values
             are drawn from the Gaussian with the members' mean and covariance.
     """
@@ -78,12 +95,19 @@ def sample_values(
     spread: np.ndarray | float = 0.0  # (draws, outputs, outputs) of items not drawn one by one
     by_kind = np.zeros((2, outputs, outputs))  # unseen, seen
     apart: list[tuple[np.ndarray, ...]] = []
+    never: np.ndarray | float = 0.0
+    hidden = np.zeros(len(was_seen), bool)
+    if never_shown is not None:
+        hidden[: len(never_shown)] = never_shown
     done = 0
     for part in factors.parts(moments):
         done += len(part.items)
         c, mean, variance = part.factors, part.mean, part.variance
         expected, by_clicks = expected + part.expected, by_clicks + part.by_clicks
         spread = spread + np.zeros((len(c), outputs, outputs))
+        never = never + np.zeros((len(c), outputs))
+        if np.any(left_out := hidden[part.items]):
+            never += (c @ (mean * left_out)[:, :, None])[:, :, 0]
         one = largest[part.items]
         for kind in (0, 1):
             own = was_seen[part.items] == kind
@@ -102,6 +126,7 @@ def sample_values(
     assert isinstance(expected, np.ndarray)
     assert isinstance(by_clicks, np.ndarray)
     assert isinstance(spread, np.ndarray)
+    assert isinstance(never, np.ndarray)
     draws = len(expected)
     within = -(-samples // draws)
     common = _spanned(expected, within, rng) if members and draws > 1 else expected
@@ -112,7 +137,9 @@ def sample_values(
             values += (c @ (drawn - mean)[..., None])[..., 0]
     # rankers that show the same items have the same value, whatever rounding does
     same = factors.same()
-    values, expected, by_clicks = (each[..., same] for each in (values, expected, by_clicks))
+    values, expected, by_clicks, never = (
+        each[..., same] for each in (values, expected, by_clicks, never)
+    )
     by_kind = by_kind[:, same][:, :, same]
     return ValueSamples(
         samples=values.reshape(-1, outputs)[:samples].T.reshape(*shape, samples),
@@ -120,6 +147,7 @@ def sample_values(
         by_bias=by_clicks.T.reshape(*shape, draws),
         seen=_blocks(by_kind[1], *shape),
         unseen=_blocks(by_kind[0], *shape),
+        never_shown=never.T.reshape(*shape, draws),
         members=members and draws > 1,
     )
 

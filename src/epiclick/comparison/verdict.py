@@ -18,13 +18,14 @@ from typing import Literal
 import numpy as np
 from scipy import special
 
-from epiclick.diagnostics.checks import BAD_TAIL, FEW_QUERIES, is_poor_fit
+from epiclick.diagnostics.checks import BAD_TAIL, is_poor_fit
 from epiclick.evaluation.backtest import Grade
+from epiclick.fitted.clusters_used import ClustersUsed
 from epiclick.fitted.state import FittedModel
 
 NAMES = (
     *("backtest", "unseen", "robots", "fit", "positions", "randomised", "uncertainty"),
-    *("queries", "posterior", "conversions"),
+    *("queries", "posterior", "conversions", "confounding", "estimators"),
 )
 """Of all checks."""
 
@@ -101,7 +102,13 @@ def model_checks(fitted: FittedModel, *, by_worth: bool = False) -> tuple[Check,
     `by_worth`: whether rankers are compared by what follows from clicks.
     """
     conversions = _conversions(fitted) if by_worth else ()
-    return (*_fit(fitted), *_positions(fitted), *_uncertainty(fitted), *conversions)
+    return (
+        *_fit(fitted),
+        *_positions(fitted),
+        *_confounding(fitted),
+        *_uncertainty(fitted),
+        *conversions,
+    )
 
 
 def _conversions(fitted: FittedModel) -> Iterator[Check]:
@@ -145,6 +152,15 @@ def _positions(fitted: FittedModel) -> Iterator[Check]:
         yield Check("randomised", "failed", title, "", remedy)
 
 
+def _confounding(fitted: FittedModel) -> Iterator[Check]:
+    """Items were placed for reasons that the model does not know."""
+    record = fitted.training.checks.get("confounding") or {}
+    if warnings := record.get("warnings"):
+        title = "items were placed for reasons that the model does not know"
+        state: Literal["failed", "warning"] = "failed" if record["large"] else "warning"
+        yield Check("confounding", state, title, _sentences(warnings), "")
+
+
 def _uncertainty(fitted: FittedModel) -> Iterator[Check]:
     """The probability is right only if the uncertainty is."""
     record = fitted.training.checks.get("posterior") or {}
@@ -153,10 +169,14 @@ def _uncertainty(fitted: FittedModel) -> Iterator[Check]:
         remedy = "Fit with --estimator marginal, the default."
         yield Check("uncertainty", "failed", title, "", remedy)
         return
-    queries = len(fitted.queries.train) + len(fitted.queries.held_out)
-    if record and queries < FEW_QUERIES:
-        title = f"{queries} queries are too few to estimate the uncertainty"
-        yield Check("queries", "failed", title, "", "Fit to a log with more queries.")
+    used = ClustersUsed.stored(fitted)
+    if record and used.are_few:
+        verb = "is" if used.clusters == 1 else "are"
+        title = f"{used.number} {verb} too few to estimate the uncertainty"
+        remedy = (
+            f"Fit to a log with more {used.plural}, or with other clusters, such as --cluster user."
+        )
+        yield Check("queries", "failed", title, "", remedy)
     tail = record.get("pareto_k")
     if record.get("how") == "laplace" and tail is not None and tail > BAD_TAIL:
         title = f"the posterior is far from Gaussian (Pareto k {tail:.2f})"
@@ -324,7 +344,8 @@ class Difference:
             )
         return (
             f"cannot tell {self.name} from {self.against}: {self.name} is better with probability "
-            f"{chance(self.prob_better)}; {expect}. {self._data_needed(pages, sure)}"
+            f"{chance(self.prob_better)}; {expect}. {self._data_needed(pages, sure)} "
+            "Plan an experiment with epiclick plan."
         )
 
     def _data_needed(self, pages: float | None, sure: float) -> str:

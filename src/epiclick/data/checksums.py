@@ -269,6 +269,11 @@ def _content(column: pa.ChunkedArray) -> Iterator[Any]:
             yield np.ascontiguousarray(values.to_numpy())
         return
     values = as_array(column)
+    if pa.types.is_large_list(values.type):
+        yield b"lists"
+        yield np.ascontiguousarray(np.diff(values.offsets.to_numpy()))
+        yield from _content(pa.chunked_array([values.flatten()]))
+        return
     if values.null_count == 0 and values.type == pa.large_string() and len(values):
         _, offsets, text = values.buffers()
         ends = np.frombuffer(offsets, np.int64)[values.offset : values.offset + len(values) + 1]

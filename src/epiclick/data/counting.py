@@ -5,7 +5,7 @@ backend of Ibis: it uses plain SQL only (grouping, filtered counts and casts).
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any, Self
@@ -72,14 +72,20 @@ def page_fold(page_id: "ir.Value", folds: int) -> "ir.IntegerValue":
 
 
 def count_expression(
-    log: "ir.Table", columns: LogColumns, options: LogOptions, rules: Sequence[RowRule]
+    log: "ir.Table",
+    columns: LogColumns,
+    options: LogOptions,
+    rules: Sequence[RowRule],
+    *,
+    also: Sequence[str] = (),
 ) -> "ir.Table":
-    """Displays and clicks per (query, doc, context[, part]), in the order of these keys.
+    """Displays and clicks per (query, doc, context[, part][, also]), in the order of these keys.
 
     `rows` is the number of rows in a group, `bad` whether one of them breaks a rule, `capped` how
     many had more clicks than displays. `log` comes from `canonical_log`.
     """
-    keys = ["query_id", "doc_id", *columns.contexts, *(["part"] if "part" in log.columns else [])]
+    part = ["part"] if "part" in log.columns else []
+    keys = ["query_id", "doc_id", *columns.contexts, *part, *also]
     if not columns.counted:
         clicked = number(log.click) == 1
         counted = {"displays": log.count(), "clicks": log.count(where=clicked)}
@@ -128,7 +134,7 @@ def row_rules(log: "ir.Table", columns: LogColumns, options: LogOptions) -> list
     keys = ["query_id", "doc_id", *(c for c in columns.given if c != "position")]
     if "part" in log.columns and options.page_parts is None:
         keys.append("part")
-    rules = [RowRule.present(key) for key in keys]
+    rules = [RowRule.present(key) for key in keys] + _cluster_rules(columns, options)
     if "position" in columns.contexts:
         first = options.position_base
         rules += _number_rules(log, "position")
@@ -174,6 +180,16 @@ def row_rules(log: "ir.Table", columns: LogColumns, options: LogOptions) -> list
             )
         )
     return rules + _counted_conversion_rules(log, columns, options) + _value_rules(log, columns)
+
+
+def _cluster_rules(columns: LogColumns, options: LogOptions) -> list[RowRule]:
+    """The rule that clusters are known; pages of single displays have it already."""
+    column = options.cluster_column
+    if column is None or (column == "page_id" and not columns.counted):
+        return []
+    own = columns.found[column]
+    remedy = "Name another column with --cluster, or leave it out."
+    return [replace(RowRule.present(column), what=f"cluster ({own}) is missing", remedy=remedy)]
 
 
 def _conversion_rules(columns: LogColumns) -> list[RowRule]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,12 @@ from epiclick.arguments import check_path, shown
 from epiclick.click_models.click_model import given_contexts
 from epiclick.click_models.registry import click_model
 from epiclick.data.arrays import as_array, changes, distinct, locate_rows, strictly_ascending
+from epiclick.data.cluster_columns import (
+    cluster_columns,
+    describe_clusters,
+    read_cluster_columns,
+)
+from epiclick.data.clusters import ClusterCounts, concat_clusters
 from epiclick.data.conversions import NUMBER, VALUE, Conversions
 from epiclick.data.counts_arguments import (
     SplitBy,
@@ -29,6 +35,7 @@ from epiclick.data.counts_metadata import CountsMetadata, PageClicks
 from epiclick.data.features import FeatureTable
 from epiclick.data.page_lists import PageLists, concat_lists
 from epiclick.data.page_sample import PageSample, concat_samples
+from epiclick.data.placement import Placement, placement_in, placement_of
 from epiclick.data.schema import LogOptions, either
 from epiclick.data.writing import written_aside
 from epiclick.errors import InputError, Problem
@@ -62,6 +69,10 @@ class ClickCounts:
         lists: distinct pages, for click models that need them; None for others.
         conversions: a second outcome of the clicks, if `options.conversion` names one; else None.
         sample: displays of some pages in their order, where pages are known and `lists` is None.
+        placement: how often and how high each pair was shown, if not by these displays alone; see
+            `placed`.
+        clusters: the same counts by groups of users, pages or days; None where queries measure
+            the uncertainty of a fit.
     """
 
     query_id: pa.Array
@@ -81,6 +92,8 @@ class ClickCounts:
     lists: PageLists | None = None
     conversions: Conversions | None = None
     sample: PageSample | None = None
+    placement: Placement | None = None
+    clusters: ClusterCounts | None = None
 
     def __post_init__(self) -> None:
         """Check the counts once; everything downstream relies on them."""
@@ -149,6 +162,41 @@ class ClickCounts:
         """Clicks on all pairs in all contexts."""
         return int(self.clicks.sum())
 
+    @cached_property
+    def placed(self) -> Placement:
+        """How often and how high each pair was shown, in the log that these counts are of."""
+        return placement_of(self) if self.placement is None else self.placement
+
+    @property
+    def _kept_placement(self) -> Placement | None:
+        """Placement that parts of these counts keep; None where nothing depends on it."""
+        return self.placement if self.features is None else self.placed
+
+    def placed_by(self, earlier: "ClickCounts") -> "ClickCounts":
+        """The same clicks, with the placement of the pairs in another log.
+
+        A ranker that learns from clicks places items higher because they were clicked; exposure
+        must not be an effect of the clicks that relevance is learned from. Give the log of an
+        earlier time, as in
+
+            earlier, later = counts.split(0.3, 0.7, by="time")
+            model.fit(later.placed_by(earlier))
+
+        Nothing is assumed about where pairs were shown whose query is not in the earlier log.
+        """
+        if not isinstance(earlier, ClickCounts):
+            raise InputError(
+                "placed_by takes counts of an earlier log; read_log(...) returns them",
+                code="invalid-type",
+            )
+        found = placement_in(earlier, self.query_id, self.doc_id)
+        if not np.isfinite(found.pages).any():
+            raise InputError(
+                "the earlier log has no query of this one: do their ids match?",
+                code="no-common-query",
+            )
+        return replace(self, placement=found)
+
     # Contexts
 
     @property
@@ -189,6 +237,7 @@ class ClickCounts:
             part=None if self.part is None else part[entry],
             options=replace(self.options, click_model="pbm"),
             sample=None if self.sample is None else self.sample.with_contexts(index),
+            clusters=None if self.clusters is None else self.clusters.with_contexts(index),
         )
 
     def completed(self) -> "ClickCounts":
@@ -210,6 +259,7 @@ class ClickCounts:
             context=context[order],
             **self.amounts(order),
             sample=None if self.sample is None else self.sample.with_contexts(index),
+            clusters=None if self.clusters is None else self.clusters.with_contexts(index),
         )
 
     def of_contexts(self, keep: np.ndarray) -> "ClickCounts":
@@ -225,6 +275,8 @@ class ClickCounts:
             page_clicks=None,
             lists=None,
             sample=None,
+            placement=self._kept_placement,
+            clusters=None,
         )
 
     def over_given(self, amounts: np.ndarray) -> np.ndarray:
@@ -422,8 +474,13 @@ class ClickCounts:
         )
         if all(c.lists is not None for c in counts):
             total = replace(total, lists=_all_lists(total, counts))
-        if all(c.sample is not None for c in counts):
-            total = replace(total, sample=_all_samples(total, counts))
+        samples = [_renumbered(total, c, c.sample) for c in counts if c.sample is not None]
+        if len(samples) == len(counts):
+            sample = concat_samples(samples, parts=total.parts is not None)
+            total = replace(total, sample=sample)
+        clusters = [_renumbered(total, c, c.clusters) for c in counts if c.clusters is not None]
+        if len(clusters) == len(counts):
+            total = replace(total, clusters=concat_clusters(clusters))
         return total if head.features is None else total.with_features(head.features)
 
     def with_features(
@@ -461,7 +518,7 @@ class ClickCounts:
     def subset(self, pairs: np.ndarray | Sequence[int] | Sequence[bool]) -> "ClickCounts":
         """Only the given pairs, by index or boolean mask; in the order of the whole."""
         chosen = chosen_pairs(pairs, len(self))
-        return self._of_entries(chosen[self.pair])
+        return self._of_entries(chosen[self.pair], placed=True)
 
     def split(
         self, *shares: float, by: SplitBy = "query", seed: int = 0
@@ -490,20 +547,22 @@ class ClickCounts:
                 f"split(by='{by}') needs parts; read the log with {PARTS[by]}", code="no-parts"
             )
         share = deal_groups(weight, shares, by, seed)
-        found = (self._of_entries(share[group] == i) for i in range(len(shares)))
+        own = by == "query"
+        found = (self._of_entries(share[group] == i, placed=own) for i in range(len(shares)))
         if by == "query":
             return tuple(found)
-        return tuple(self._pages_of(share == i, each) for i, each in enumerate(found))
+        return tuple(self._rest_of(share == i, each) for i, each in enumerate(found))
 
-    def _pages_of(self, chosen: np.ndarray, counts: "ClickCounts") -> "ClickCounts":
-        """The counts of some parts, a mask, with the pages of these parts."""
-        if self.lists is None and self.sample is None:
+    def _rest_of(self, chosen: np.ndarray, counts: "ClickCounts") -> "ClickCounts":
+        """The counts of some parts, a mask, with the pages and clusters of these parts."""
+        if self.lists is None and self.sample is None and self.clusters is None:
             return counts
         number = self.numbers_in(counts)
         return replace(
             counts,
             lists=None if self.lists is None else self.lists.of_parts(chosen, number),
             sample=None if self.sample is None else self.sample.of_parts(chosen, number),
+            clusters=None if self.clusters is None else self.clusters.of_parts(chosen, number),
         )
 
     def numbers_in(self, other: "ClickCounts") -> np.ndarray:
@@ -511,15 +570,20 @@ class ClickCounts:
         names = ("query_id", "doc_id")
         return locate_rows(*({name: getattr(c, name) for name in names} for c in (self, other)))
 
-    def _of_entries(self, keep: np.ndarray) -> "ClickCounts":
-        """The entries of a mask with the pairs they need; contexts and parts keep their indices."""
+    def _of_entries(self, keep: np.ndarray, *, placed: bool) -> "ClickCounts":
+        """The entries of a mask with the pairs they need; contexts and parts keep their indices.
+
+        Pairs stay `placed` as in the whole, or else as in these entries alone.
+        """
         pairs, pair = np.unique(self.pair[keep], return_inverse=True)
+        kept = self._kept_placement if placed else self.placement
         number = np.full(len(self), -1)
         number[pairs] = np.arange(len(pairs))
         return replace(
             self,
             lists=None if self.lists is None else self.lists.of_pairs(number),
             sample=None if self.sample is None else self.sample.of_pairs(number),
+            clusters=None if self.clusters is None else self.clusters.of_pairs(number),
             query_id=self.query_id.take(pairs),
             doc_id=self.doc_id.take(pairs),
             pair=pair,
@@ -528,6 +592,7 @@ class ClickCounts:
             pages=self.pages if bool(np.all(keep)) else None,
             page_clicks=self.page_clicks if bool(np.all(keep)) else None,
             feature_row=None if self.feature_row is None else self.feature_row[pairs],
+            placement=None if kept is None else kept.at(pairs),
         )
 
     # Files
@@ -541,10 +606,17 @@ class ClickCounts:
                 code="counts-without-pages",
             )
         metadata = CountsMetadata(
-            tuple(self.contexts.column_names), self.pages, self.page_clicks, self.options
+            tuple(self.contexts.column_names),
+            self.pages,
+            self.page_clicks,
+            self.options,
+            clusters=describe_clusters(self.clusters),
         )
+        table = self.to_table()
+        for name, lists in cluster_columns(self).items():
+            table = table.append_column(name, lists)
         with written_aside(check_path("path", path)) as aside:
-            pq.write_table(metadata.attach(self.to_table()), aside, compression="zstd")
+            pq.write_table(metadata.attach(table), aside, compression="zstd")
 
     @classmethod
     def from_parquet(cls, path: str | Path) -> "ClickCounts":
@@ -558,13 +630,15 @@ class ClickCounts:
             raise InputError(
                 f"{path} was not written by epiclick; read it with read_log", code="foreign-files"
             )
-        return cls.from_table(
-            metadata.read_rows(path),
+        rows = metadata.read_rows(path)
+        counts = cls.from_table(
+            rows,
             context=metadata.context,
             pages=metadata.pages,
             page_clicks=metadata.page_clicks,
             options=metadata.options,
         )
+        return replace(counts, clusters=read_cluster_columns(rows, counts, metadata.clusters))
 
 
 def _all_lists(total: ClickCounts, counts: Sequence[ClickCounts]) -> PageLists:
@@ -583,19 +657,19 @@ def _all_lists(total: ClickCounts, counts: Sequence[ClickCounts]) -> PageLists:
     return concat_lists(found, parts=total.parts is not None)
 
 
-def _all_samples(total: ClickCounts, counts: Sequence[ClickCounts]) -> PageSample:
-    """The samples of all counts, numbered as in their total."""
-    found, names = [], total.contexts.column_names
-    for each in counts:
-        assert each.sample is not None
-        tables = (each.contexts, total.contexts)
-        context = locate_rows(*({name: t[name] for name in names} for t in tables))
-        own = each.sample.of_pairs(each.numbers_in(total)).with_contexts(context)
-        if own.part is not None and each.parts is not None and total.parts is not None:
-            part = locate_rows({"part": each.parts}, {"part": total.parts})
-            own = replace(own, part=part[own.part])
-        found.append(own)
-    return concat_samples(found, parts=total.parts is not None)
+Numbered = TypeVar("Numbered", PageSample, ClusterCounts)
+
+
+def _renumbered(total: ClickCounts, each: ClickCounts, own: Numbered) -> Numbered:
+    """What belongs to some counts, numbered as in their total."""
+    names = total.contexts.column_names
+    tables = (each.contexts, total.contexts)
+    context = locate_rows(*({name: t[name] for name in names} for t in tables))
+    found = own.of_pairs(each.numbers_in(total)).with_contexts(context)
+    if found.part is None or each.parts is None or total.parts is None:
+        return found
+    part = locate_rows({"part": each.parts}, {"part": total.parts})
+    return replace(found, part=part[found.part])
 
 
 def check_counts(name: str, given: Any) -> ClickCounts:

@@ -112,6 +112,7 @@ class CountsMetadata:
         page_clicks: distribution of clicks per page, None where unknown.
         options: how the log was read.
         rows: digest of the rows.
+        clusters: what is known about clusters that the rows have, or None.
     """
 
     context: tuple[str, ...]
@@ -119,6 +120,7 @@ class CountsMetadata:
     page_clicks: PageClicks | None
     options: LogOptions
     rows: str = ""
+    clusters: dict[str, Any] | None = None
 
     @property
     def given(self) -> tuple[str, ...]:
@@ -135,6 +137,7 @@ class CountsMetadata:
                 "pages": self.pages,
                 "page_clicks": None if self.page_clicks is None else self.page_clicks.to_dict(),
                 "options": self.options.to_dict(),
+                "clusters": self.clusters,
                 "rows": digest_rows(table),
             }
         )
@@ -176,6 +179,8 @@ class CountsMetadata:
                 None if clicks is None else PageClicks.from_dict(clicks),
                 LogOptions.from_dict(get(record, "options", dict)),
                 get(record, "rows", str),
+                # files of earlier versions have none
+                get({"clusters": None, **record}, "clusters", dict, type(None)),
             )
 
     def read_rows(self, path: str | Path) -> pa.Table:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import ibis.expr.types as ir
 
 IDS = ("query_id", "doc_id")
-FURTHER_KEYS = ("split", "label")
+FURTHER_KEYS = ("split", "label", "new_item")
 BATCH = 32_768  # rows in float64 at once
 MAX_FLOAT = float(np.finfo(np.float32).max)
 SHOWN = 10
@@ -34,7 +34,7 @@ class FeatureRows:
 
     Attributes:
         opened: the source.
-        keys: query_id, doc_id, and split and label if it has them -> the source's own name.
+        keys: query_id, doc_id, and those of `FURTHER_KEYS` that it has -> the source's own name.
         names: the feature columns, in the source's order.
         ignored: columns that are neither.
         ids: the requested type of ids.
@@ -92,6 +92,8 @@ class FeatureRows:
         chosen = {name: table[own] for name, own in self.keys.items()}
         if "split" in chosen:
             chosen["split"] = chosen["split"].cast("string")
+        if "new_item" in chosen:
+            chosen["new_item"] = chosen["new_item"].cast("boolean")
         values = {f"x{i}": _float(table[name]) for i, name in enumerate(self.names)}
         tally = _Tally(self.names)
         keys = []
@@ -130,7 +132,7 @@ class FeatureRows:
 
 
 def _key_columns(names: Sequence[str], columns: Mapping[str, str], source: str) -> dict[str, str]:
-    """The source's own names of query_id, doc_id and, if it has them, split and label."""
+    """The source's own names of query_id, doc_id and those of `FURTHER_KEYS` that it has."""
     problems = []
     found = {}
     free = [name for name in names if name not in columns.values()]

@@ -4,6 +4,7 @@ import mmap
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -168,7 +169,8 @@ class FeatureTable:
 
     Attributes:
         keys: Arrow table with `query_id` and `doc_id` (int64 or string, as in the source), and, if
-            the source has them, `split` (string: train, vali, test) and `label` (graded relevance).
+            the source has them, `split` (string: train, vali, test), `label` (graded relevance) and
+            `new_item` (boolean: the log could not show it, as it is new since, or was not indexed).
         names: one name per feature.
         matrix: (rows, features) float32; a read-only memory map when it was read from files, so
             that it need not fit in memory.
@@ -207,6 +209,13 @@ class FeatureTable:
         if isinstance(self.matrix, np.memmap) and isinstance(self.matrix.base, mmap.mmap):
             return _read_rows(self.matrix, np.asarray(index, np.int64))
         return np.asarray(self.matrix[index], dtype=np.float32)
+
+    @cached_property
+    def is_new(self) -> np.ndarray:
+        """(rows,) whether the log could not show an item."""
+        if "new_item" not in self.keys.column_names:
+            return np.zeros(len(self), bool)
+        return np.asarray(self.keys["new_item"].combine_chunks().fill_null(False))
 
     def locate(self, query_id: pa.Array, doc_id: pa.Array) -> np.ndarray:
         """Row of each (query, doc) pair: (pairs,) int64, -1 where the pair has no features."""
@@ -266,7 +275,8 @@ def read_features(
             type.
         cache: cache the parsed values of files on disk, so that later reads map them into memory.
 
-    `split` and `label` are kept with the ids; every other numeric or boolean column is a feature.
+    `split`, `label` and `new_item` are kept with the ids; every other numeric or boolean column is
+    a feature.
     """
     if isinstance(source, FeatureTable):
         return source

@@ -38,6 +38,8 @@ def outcome_counts(counts: ClickCounts, trials: np.ndarray, successes: np.ndarra
         options=options,
         lists=None,
         sample=None,
+        placement=None if counts.features is None else counts.placed,
+        clusters=None,
     )
 
 
@@ -58,4 +60,6 @@ def conversions_of(counts: ClickCounts) -> tuple[np.ndarray, np.ndarray]:
 
 def conversion_counts(counts: ClickCounts) -> ClickCounts:
     """Clicks as displays, and those that led to a conversion as clicks."""
-    return outcome_counts(counts, *conversions_of(counts))
+    found = outcome_counts(counts, *conversions_of(counts))
+    clusters = counts.clusters
+    return replace(found, clusters=None if clusters is None else clusters.of_conversions())

@@ -88,23 +88,32 @@ class PageLists:
         """The distinct lists among pages, in an order that does not depend on that of the pages."""
         columns = [*pair.T, *given.T, *clicked.T, *([] if part is None else [part])]
         rows = np.stack([column.astype(np.int64) for column in columns], axis=1)
-        # sorting one mixed number per list is far faster than sorting the lists
-        mixed = np.zeros(len(rows), np.uint64)
-        with np.errstate(over="ignore"):
-            for column in rows.T:
-                mixed = (mixed ^ (column.astype(np.uint64) + np.uint64(1))) * MULTIPLIER
-                mixed ^= mixed >> np.uint64(29)
-        _, first, group = np.unique(mixed, return_index=True, return_inverse=True)
-        if not np.array_equal(rows, rows[first[group]]):  # two lists with the same number
-            _, first, group = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+        first, group = same_rows(rows)
         weight = np.ones(len(rows), np.int64) if pages is None else pages
         return cls(
             pair[first],
             given[first],
             clicked[first],
-            np.bincount(group.reshape(-1), weight, len(first)).astype(np.int64),
+            np.bincount(group, weight, len(first)).astype(np.int64),
             None if part is None else part[first],
         )
+
+
+def same_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The first of each group of equal rows, and (rows,) the group of each row of integers.
+
+    Groups are in an order that does not depend on that of the rows.
+    """
+    # sorting one mixed number per row is far faster than sorting the rows
+    mixed = np.zeros(len(rows), np.uint64)
+    with np.errstate(over="ignore"):
+        for column in rows.T:
+            mixed = (mixed ^ (column.astype(np.uint64) + np.uint64(1))) * MULTIPLIER
+            mixed ^= mixed >> np.uint64(29)
+    _, first, group = np.unique(mixed, return_index=True, return_inverse=True)
+    if not np.array_equal(rows, rows[first[group]]):  # two rows with the same number
+        _, first, group = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    return first, group.reshape(-1)
 
 
 def concat_lists(lists: list[PageLists], parts: bool) -> PageLists:

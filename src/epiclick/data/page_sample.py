@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from epiclick.data.arrays import Columns, as_array, distinct, locate_counted, locate_rows
+from epiclick.data.arrays import as_array, distinct
+from epiclick.data.counted_rows import counted_rows
 from epiclick.data.page_lists import PageLists
 from epiclick.data.schema import LogColumns, LogOptions
 
@@ -132,16 +133,7 @@ def read_sample(
     table, page = table.take(order), page[order]
     typed = settle_types(table, columns, options, text=text)
 
-    def own(among: Columns) -> Columns:
-        return {name: typed[name].cast(among[name].type) for name in among}
-
-    keys = {"query_id": counts.query_id, "doc_id": counts.doc_id}
-    contexts = {name: counts.contexts[name] for name in counts.contexts.column_names}
-    pair, context = locate_counted(own(keys), keys), locate_counted(own(contexts), contexts)
-    part = None
-    if counts.parts is not None:
-        parts = {"part": counts.parts}
-        part = locate_rows(own(parts), parts)
-        if np.any(part < 0):
-            return None
-    return PageSample(page, pair, context, table["clicked"].to_numpy(), part)
+    found = counted_rows(typed, counts)
+    if found is None:
+        return None
+    return PageSample(page, found.pair, found.context, table["clicked"].to_numpy(), found.part)

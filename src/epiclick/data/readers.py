@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from epiclick.arguments import check_choice
 from epiclick.click_models.registry import click_model
+from epiclick.data.clusters import read_clusters
 from epiclick.data.counting import (
     bad_rows,
     canonical_log,
@@ -54,6 +55,7 @@ FIXED_BY_COUNTING = (
     "ids",
     "conversion",
     "value",
+    "cluster",
 )
 """Options besides the context that cannot be changed once a log is counted."""
 
@@ -141,6 +143,10 @@ def _count_rows(source: Any, options: LogOptions) -> tuple[ClickCounts, LogRepor
             rows = kept_rows(log, columns, options) if dropped else log
             sample = read_sample(rows, columns, options, counts, text=opened.text)
             counts = replace(counts, sample=sample)
+        if options.cluster != "query":
+            rows = kept_rows(log, columns, options) if dropped else log
+            clusters = read_clusters(rows, columns, options, counts, text=opened.text)
+            counts = replace(counts, clusters=clusters)
         notes = list(opened.notes)
         whole = replace(options, max_clicks_per_page=None, drop_busiest=0.0)
         if whole != options:
@@ -323,6 +329,8 @@ def _add_up(
         used = {name: getattr(metadata.options, name) for name in FIXED_BY_COUNTING}
         for name, counted in {"context": metadata.given, **used}.items():
             wanted = getattr(options, name)
+            if name == "cluster" and wanted == "query":
+                continue  # which all counts have
             if wanted not in (getattr(default, name), counted):
                 raise InputError(
                     f"{file} was counted with {name} {counted}, so it cannot be read with "
@@ -331,5 +339,7 @@ def _add_up(
                 )
     files = [file for file, _ in found]
     counts = ClickCounts.concat([ClickCounts.from_parquet(file) for file in files])
+    if options.cluster == "query":
+        counts = replace(counts, clusters=None)
     warned = (*repeated_files(files), *_caveats(counts))
     return counts, LogReport({}, 0, 0, warned, suspicious_pages(counts))

@@ -21,6 +21,9 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
 }
 """Names under which each column is recognised, ignoring case."""
 
+CLUSTER_WORDS: Mapping[str, str] = {"user": "user_id", "page": "page_id"}
+"""Clusters that have a word, and their canonical columns; others are named by their column."""
+
 REQUIRED = ("query_id", "doc_id")
 OPTIONAL = ("page_id", "part", "user_id")
 
@@ -29,7 +32,7 @@ OPTIONAL = ("page_id", "part", "user_id")
 class LogOptions:
     """How a log is read; saved with a model so that later logs are read the same way.
 
-    Later logs reuse all but `where`, `part` and `page_parts` (`for_another_log`).
+    Later logs reuse all but `where`, `part`, `page_parts` and `cluster` (`for_another_log`).
 
     Attributes:
         columns: canonical name -> the log's own name, where the aliases do not decide.
@@ -51,6 +54,9 @@ class LogOptions:
         conversion: column that is 1 where a click led to a conversion, such as a purchase; in
             counted logs, its number of conversions.
         value: column with the value of each conversion, such as its revenue.
+        cluster: what robust intervals compare to estimate uncertainty: `query`, `user`, `page`, or
+            any column, such as a day (timestamps are truncated to days). `auto`: queries, or users
+            where there are few queries, or pages where there are next to none.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -68,6 +74,7 @@ class LogOptions:
     drop_busiest: float = 0.0
     conversion: str | None = None
     value: str | None = None
+    cluster: str = "auto"
 
     def __post_init__(self) -> None:
         """Refuse invalid and contradictory settings, all in one error."""
@@ -87,7 +94,17 @@ class LogOptions:
         A model keeps the options of its own log. Columns, contexts, types and rules for bad rows
         apply to later logs as well; a condition such as `day <= 7` does not.
         """
-        return replace(self, where=None, part=None, page_parts=None)
+        return replace(self, where=None, part=None, page_parts=None, cluster="auto")
+
+    @property
+    def names_cluster(self) -> bool:
+        """Whether clusters are those of a column of the log, given by its own name."""
+        return self.cluster not in ("auto", "query", *CLUSTER_WORDS)
+
+    @property
+    def cluster_column(self) -> str | None:
+        """Canonical column of the clusters that were asked for; None for queries and `auto`."""
+        return "cluster" if self.names_cluster else CLUSTER_WORDS.get(self.cluster)
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-serialisable record, read back by `from_dict`."""
@@ -158,6 +175,10 @@ def _value_problems(options: LogOptions) -> Iterator[Problem]:
         "part": (isinstance(o.part, text), "the name of a column"),
         "conversion": (isinstance(o.conversion, text), "the name of a column"),
         "value": (isinstance(o.value, text), "the name of a column"),
+        "cluster": (
+            isinstance(o.cluster, str) and bool(o.cluster.strip()),
+            "auto, query, user, page or the name of a column",
+        ),
         "page_parts": (
             o.page_parts is None or (is_whole(o.page_parts) and 2 <= o.page_parts <= 4096),
             "a whole number from 2 to 4096",
@@ -198,6 +219,11 @@ def _name_problems(options: LogOptions) -> Iterator[Problem]:
     if clash := set(options.context) & (set(ALIASES) - {"position", "user_id"}):
         yield Problem(
             f"context: {', '.join(sorted(clash))} cannot be a context", code="reserved-column"
+        )
+    if options.names_cluster and "cluster" in options.context:
+        yield Problem(
+            "context: cluster cannot be a context where another column is given for clusters",
+            code="reserved-column",
         )
 
 
@@ -312,7 +338,7 @@ def resolve_columns(names: Sequence[str], options: LogOptions, source: str = "lo
     if options.page_parts is None:
         wanted.append("part")
     # users are only checked, not counted by, so ambiguous columns for them are ignored
-    if len(find("user_id")) == 1 or options.drop_busiest:
+    if len(find("user_id")) == 1 or options.drop_busiest or options.cluster == "user":
         wanted.append("user_id")
 
     model = click_model(options.click_model)
@@ -339,6 +365,12 @@ def resolve_columns(names: Sequence[str], options: LogOptions, source: str = "lo
             contexts[context] = context
         else:
             problems.append(unknown_column(f"context column '{context}'", context, names))
+    if options.names_cluster:
+        if options.cluster in names:
+            found["cluster"] = options.cluster
+        else:
+            what = f"column '{options.cluster}' (given for clusters)"
+            problems.append(unknown_column(what, options.cluster, names))
     if problems:
         raise InputError.of(source, problems)
     contexts |= {name: name for name in history}
@@ -351,6 +383,10 @@ def _needed(options: LogOptions, found: Mapping[str, str], counted: bool) -> Ite
         "--page-parts": ("page_id", options.page_parts is not None),
         "--max-clicks-per-page": ("page_id", options.max_clicks_per_page is not None),
         "--drop-busiest": ("user_id", options.drop_busiest > 0),
+        **{
+            f"--cluster {word}": (own, options.cluster == word)
+            for word, own in CLUSTER_WORDS.items()
+        },
     }
     for what, (column, is_asked) in asked.items():
         if is_asked and column not in found:
@@ -359,7 +395,7 @@ def _needed(options: LogOptions, found: Mapping[str, str], counted: bool) -> Ite
                 remedy=f"Name it with --column {column}=NAME.",
                 code="missing-column",
             )
-        elif is_asked and counted and what != "--page-parts":
+        elif is_asked and counted and what in ("--max-clicks-per-page", "--drop-busiest"):
             yield Problem(
                 f"{what} needs rows of single displays, and these are already counted",
                 code="needs-single-displays",

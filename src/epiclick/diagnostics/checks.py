@@ -23,12 +23,14 @@ from epiclick.click_models.click_model import Emission
 from epiclick.data.counts import ClickCounts
 from epiclick.data.robots import suspicious_pages
 from epiclick.diagnostics.assumptions import check_assumptions
+from epiclick.diagnostics.confounding import check_confounding
 from epiclick.diagnostics.contraction import (
     AtBound,
     at_bound_warning,
     contexts_at_bound,
     prior_contraction,
 )
+from epiclick.diagnostics.placement_slope import PlacementSlope
 from epiclick.diagnostics.randomised import (
     NOT_COMPARED,
     compare_randomised,
@@ -36,6 +38,7 @@ from epiclick.diagnostics.randomised import (
 )
 from epiclick.diagnostics.unattractive import unattractive_clicks
 from epiclick.errors import InputError
+from epiclick.fitted.clusters_used import ClustersUsed
 from epiclick.fitted.parameters import ParameterPosterior
 from epiclick.fitted.prediction import (
     display_chances,
@@ -45,6 +48,7 @@ from epiclick.fitted.prediction import (
 )
 from epiclick.fitted.state import FittedModel
 from epiclick.identification.anchor import Moved, moved_sentence
+from epiclick.identification.bias_estimate import BiasEstimate
 from epiclick.identification.identifiability import identifiability
 from epiclick.identification.unbounded import UnboundedBias, unbounded_bias
 from epiclick.posterior.known_bias import describe_known, fixed_contexts
@@ -261,9 +265,6 @@ POOR_FIT = 1.5
 HIGH_TAIL, BAD_TAIL = 0.7, 1.0
 """Pareto's k above which a Gaussian describes the posterior poorly, or not at all."""
 
-FEW_QUERIES = 30
-"""Below this, queries are too few for their differences to give the uncertainty of a fit."""
-
 
 @dataclass(frozen=True)
 class Checks:
@@ -287,6 +288,7 @@ def check_fit(
     unbounded: UnboundedBias | None = None,
     moved: Moved | None = None,
     whole: ClickCounts | None = None,
+    bias: BiasEstimate | None = None,
 ) -> Checks:
     """Check data and fit.
 
@@ -299,6 +301,7 @@ def check_fit(
         unbounded: ratios of position bias without a bound; default those of `train`.
         moved: why the anchor is not the first position, where it was chosen automatically.
         whole: the log including held-out pairs, whose pages are searched for robots.
+        bias: position bias of the model given the whole log, and what it owes to its queries.
     """
     emission = mean_emission(fitted)
     known_examination = fitted.clicks.knows_examination
@@ -333,6 +336,16 @@ def check_fit(
     words += assumed.sentences()
     warnings += assumed.warnings
     warnings += _scale(fitted, known, at_bound, moved)
+    if not known_examination and not fitted.clicks.is_affine:
+        log = train if whole is None else whole
+        reason = _not_compared(known, at_bound)
+        confounded = check_confounding(fitted, log, unbounded or unbounded_bias(log), bias, reason)
+        records["confounding"] = confounded.to_dict()
+        words += confounded.sentences()
+        warnings += confounded.warnings
+    if (placed := PlacementSlope.of(fitted, level)) is not None:
+        records["placement"] = placed.to_dict()
+        words.append(placed.sentence())
     if known is not None:
         records["given_bias"] = describe_known(known, fitted.contexts, level)
     if narrowed is not None and fitted.posterior is not None:
@@ -345,17 +358,14 @@ def check_fit(
         tail_warnings, tail_notes = _tail(fitted.posterior)
         warnings += tail_warnings
         words += tail_notes
-        queries = len(fitted.queries.train) + len(fitted.queries.held_out)
-        if queries < FEW_QUERIES:
-            words.append(
-                "Intervals of position bias are estimated from the differences between queries, of "
-                f"which there are only {queries}: see also those of kind='bayes'."
-            )
+        used = ClustersUsed.of(fitted, (train if whole is None else whole).clusters)
+        words.append(used.sentence())
         records["posterior"] = {
             "how": "laplace" if fitted.posterior.samples is None else "nuts",
             "pareto_k": fitted.posterior.pareto_k,
             "gradient": fitted.posterior.gradient,
             "hyperparameters": dict(fitted.posterior.hyperparameters),
+            "clusters": used.to_dict(),
             "by_position": narrowed.to_records(),
             **({} if affine is None else {"unattractive": affine.to_records()}),
         }
@@ -409,6 +419,13 @@ def _scale(
         anchors = set(fitted.clicks.anchors(fitted.contexts).tolist())
         found.append(at_bound_warning(fitted.contexts, fitted.anchor, at_bound, anchors))
     return found
+
+
+def _not_compared(known: KnownBias | None, at_bound: Sequence[AtBound]) -> str:
+    """Why the model's position bias is no estimate from clicks alone, as a clause; else empty."""
+    if known is not None:
+        return "position bias was given"
+    return "a bias is at its bound" if at_bound else ""
 
 
 def _describe_anchor(fitted: FittedModel, moved: Moved | None) -> dict[str, Any] | None:

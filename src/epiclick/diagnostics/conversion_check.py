@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm
+from scipy import special
 
 from epiclick.data.arrays import distinct
 from epiclick.data.counts import ClickCounts
@@ -123,12 +123,12 @@ def check_positions(counts: ClickCounts) -> PositionCheck:
     z = slope / error
     used = position[tells[stratum] & (n > 0)]
     span = np.log2(used.max()) - np.log2(used.min())
-    reach = norm.isf((1 - LEVEL) / 2) * error
+    reach = special.ndtri((1 + LEVEL) / 2) * error
     ratio, low, high = np.exp(span * np.array([slope, slope - reach, slope + reach]))
     return PositionCheck(
         queries=queries,
         z=float(z),
-        p=float(2 * norm.sf(abs(z))),
+        p=float(2 * special.ndtr(-abs(z))),
         first=int(used.min()),
         last=int(used.max()),
         odds_ratio=float(ratio),

@@ -175,8 +175,9 @@ def to_inference_data(
         features: of the items; without counts, relevance of the first ones given these alone.
         draws: samples, in one chain, as they are independent.
         items: most items whose relevance is sampled.
-        kind: "robust": spread estimated from the differences between queries; "bayes": as if the
-            model were exact. An ensemble, and the paper's estimators, have their own spread.
+        kind: "robust": spread estimated from the differences between queries, or other clusters;
+            "bayes": as if the model were exact. An ensemble, and the paper's estimators, have their
+            own spread.
         seed: of the samples.
     """
     require_extra("InferenceData", ["arviz"], "arviz")

@@ -16,6 +16,7 @@ from epiclick.data.checksums import MALFORMED, get, texts
 from epiclick.data.features import FeatureScaler
 from epiclick.data.schema import LogOptions
 from epiclick.errors import InputError
+from epiclick.fitted.exposure import ExposureModel
 from epiclick.fitted.parameters import ParameterPosterior, Parameters
 from epiclick.fitted.revenue import Revenue
 from epiclick.fitted.state import (
@@ -224,12 +225,14 @@ def rebuild(
 
 
 def _describe_features(features: FeatureSpec) -> dict[str, Any]:
-    return {"names": list(features.names), "scaler": features.scaler.to_dict()}
+    more = {} if features.exposure is None else {"exposure": features.exposure.to_dict()}
+    return {"names": list(features.names), "scaler": features.scaler.to_dict(), **more}
 
 
 def _features(stored: Mapping[str, Any]) -> FeatureSpec:
     scaler = FeatureScaler.from_dict(get(stored, "scaler", dict))
-    return FeatureSpec(texts(stored, "names"), scaler)
+    exposure = ExposureModel.from_dict(stored["exposure"]) if "exposure" in stored else None
+    return FeatureSpec(texts(stored, "names"), scaler, exposure)
 
 
 def _options(stored: Mapping[str, Any]) -> LogOptions:

@@ -210,8 +210,8 @@ class ParameterPosterior:
     Attributes:
         mean: (size,) expected parameters, those the model predicts with.
         bayes: (size, size) covariance if clicks follow the model, from the curvature at the mode.
-        robust: (size, size) covariance from the differences between queries, valid even if clicks
-            do not follow the model.
+        robust: (size, size) covariance from the differences between queries, or other clusters,
+            valid even if clicks do not follow the model.
         pareto_k: Pareto shape of the importance weights of position bias drawn from the Gaussian;
             above 0.7 the Gaussian is a poor approximation. None if nothing was drawn.
         gradient: gradient of the log density at the reported mode, as its distance from the true
@@ -231,6 +231,16 @@ class ParameterPosterior:
     samples: np.ndarray | None = None
     hyperparameters: Mapping[str, float] = field(default_factory=dict)
     ridge: np.ndarray | None = None
+
+    def widened(self, layers: slice, factor: float) -> "ParameterPosterior":
+        """The same with the standard deviations of the given parameters times a factor."""
+        by = np.ones(len(self.mean))
+        by[layers] = factor
+        samples = self.samples
+        if samples is not None:
+            samples = self.mean + by * (samples - self.mean)
+        bayes, robust = (by[:, None] * each * by for each in (self.bayes, self.robust))
+        return replace(self, bayes=bayes, robust=robust, samples=samples)
 
     def samples_of(self, covariance: str) -> np.ndarray | None:
         """The draws by Markov chains, which assume that clicks follow the model, like "bayes"."""

@@ -13,10 +13,13 @@ from epiclick.data.arrays import locate_rows
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import FeatureTable
 from epiclick.data.page_lists import PageLists
+from epiclick.data.placement import Placement
 from epiclick.errors import InputError, InputWarning, Problem, did_you_mean
+from epiclick.fitted.exposure import Exposure, exposure_of, without_exposure
 from epiclick.fitted.parameters import Parameters, parameter_draws
 from epiclick.fitted.state import FittedModel, Items, given_of, history_of
 from epiclick.reading.pages import still_reading
+from epiclick.relevance.average import matched_beta
 from epiclick.relevance.heads import exposure
 from epiclick.relevance.network import Layers, given_to_last
 
@@ -227,18 +230,91 @@ def columns_of(fitted: FittedModel, features: FeatureTable) -> np.ndarray | None
 
 
 def relevance_of_rows(
-    fitted: FittedModel, networks: Sequence[Layers], features: FeatureTable, rows: np.ndarray
+    fitted: FittedModel,
+    networks: Sequence[Layers],
+    features: FeatureTable,
+    rows: np.ndarray,
+    exposure: Exposure | None = None,
+    factors: np.ndarray | None = None,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """alpha and beta under every network, (networks, rows) each, chunk by chunk of feature rows.
 
     For a pointwise model, relevance and 1 - relevance.
+
+    Args:
+        fitted: the model.
+        networks: of relevance, or of another outcome of the same items.
+        features: table of features.
+        rows: of the table.
+        exposure: of these rows, see `exposure_of_rows`; None if it is unknown, where items are
+            assumed to be shown as often and as high as their features suggest.
+        factors: (networks,) on what exposure adds to the mean of relevance, in logits; default 1.
     """
     assert fitted.features is not None
-    columns = columns_of(fitted, features)
+    scaler, columns = fitted.features.scaler, columns_of(fitted, features)
+    if exposure is None and fitted.features.exposure is not None:
+        exposure = fitted.features.exposure.unknown(len(rows))
     for start in range(0, len(rows), CHUNK):
-        raw = features.rows(rows[start : start + CHUNK])
-        x = fitted.features.scaler.transform(raw if columns is None else raw[:, columns])
-        yield relevance_by(fitted, networks, x)
+        part = slice(start, start + CHUNK)
+        raw = features.rows(rows[part])
+        x = scaler.transform(raw if columns is None else raw[:, columns])
+        if exposure is None:
+            yield relevance_by(fitted, networks, x)
+        else:
+            own = Exposure(*(each[part] for each in exposure))
+            yield _exposed_relevance(fitted, networks, x, own, factors)
+
+
+def exposure_of_rows(
+    fitted: FittedModel, features: FeatureTable, rows: np.ndarray, placement: Placement | None
+) -> Exposure | None:
+    """Exposure of rows by their placement in a log; None where the network takes none."""
+    assert fitted.features is not None
+    model, scaler = fitted.features.exposure, fitted.features.scaler
+    if model is None or placement is None:
+        return None
+    layers = without_exposure(fitted.parameters.layers)
+    columns = columns_of(fitted, features)
+    return exposure_of(model, scaler, layers, features, rows, placement, columns)
+
+
+OUTER = np.sqrt(3.0)
+"""Outer nodes of the rule that integrates fifth powers of a standard Gaussian exactly: -sqrt 3, 0
+and sqrt 3, with weights 1/6, 2/3 and 1/6."""
+
+
+def _exposed_relevance(
+    fitted: FittedModel,
+    networks: Sequence[Layers],
+    x: np.ndarray,
+    exposure: Exposure,
+    factors: np.ndarray | None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """alpha and beta, averaged over what placement leaves open about exposure."""
+    head, smooth = fitted.relevance_head, fitted.parameters.smooth
+    raw = _outputs(networks, np.column_stack([x, exposure.columns()]))
+    weight = np.stack([layers[-1][0][x.shape[1]] for layers in networks])  # (networks, outputs)
+    if factors is not None:
+        assert fitted.features is not None
+        assert fitted.features.exposure is not None
+        beyond = exposure.shift - fitted.features.exposure.centre
+        raw[:, :, 0] += ((factors - 1) * weight[:, 0])[:, None] * beyond
+    first, second = head.of_outputs(raw, np, smooth=smooth)
+    (left,) = np.nonzero(exposure.spread > 0)
+    if not len(left):
+        return first, second
+    some: np.ndarray | slice = slice(None) if len(left) == len(x) else left  # all, without a copy
+    raw = raw[:, some]
+    away = OUTER * np.sqrt(exposure.spread[some])[:, None] * weight[:, None]
+    mean, variance = head.moments(first[:, some], second[:, some])
+    mean, square = 2 / 3 * mean, 2 / 3 * (variance + mean**2)
+    for outer in (raw - away, raw + away):
+        own, variance = head.moments(*head.of_outputs(outer, np, smooth=smooth))
+        mean += own / 6
+        square += (variance + own**2) / 6
+    both = matched_beta(mean, square - mean**2)
+    first[:, some], second[:, some] = both.alpha, both.beta
+    return first, second
 
 
 def relevance_of(fitted: FittedModel, counts: ClickCounts) -> tuple[np.ndarray, np.ndarray]:
@@ -263,7 +339,9 @@ def relevance_of_pairs(
             "--features (in Python: read_log(..., features=...))",
             code="features-needed",
         )
-    parts = list(relevance_of_rows(fitted, networks, counts.features, counts.feature_row))
+    table, rows = counts.features, counts.feature_row
+    exposure = exposure_of_rows(fitted, table, rows, counts.placed)
+    parts = list(relevance_of_rows(fitted, networks, table, rows, exposure))
     if not parts:
         return np.empty((len(networks), 0)), np.empty((len(networks), 0))
     first, second = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
@@ -465,6 +543,8 @@ def chunks_of(counts: ClickCounts, size: int) -> Iterator[tuple[int, int, ClickC
                 pages=None,
                 lists=None,  # its pages may have items of other chunks
                 sample=None,
+                clusters=None,
                 feature_row=None if counts.feature_row is None else counts.feature_row[first:last],
+                placement=None if counts.features is None else counts.placed.at(slice(first, last)),
             ),
         )

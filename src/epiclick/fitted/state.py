@@ -12,6 +12,7 @@ from epiclick.click_models.click_model import ClickModel, given_contexts
 from epiclick.click_models.registry import CLICK_MODELS, REGISTRY
 from epiclick.data.features import FeatureScaler
 from epiclick.data.schema import LogOptions
+from epiclick.fitted.exposure import COLUMNS, ExposureModel
 from epiclick.fitted.parameters import ParameterPosterior, Parameters
 from epiclick.fitted.revenue import Revenue
 from epiclick.relevance.heads import HEADS, ID_BETA, NETWORK_BETA, POINT, RelevanceHead
@@ -36,10 +37,17 @@ class FeatureSpec:
     Attributes:
         names: one name per feature, in the network's order.
         scaler: how they are scaled.
+        exposure: what they suggest about exposure, if the network takes it; else None.
     """
 
     names: tuple[str, ...]
     scaler: FeatureScaler
+    exposure: ExposureModel | None = None
+
+    @property
+    def width(self) -> int:
+        """Number of inputs of the network."""
+        return len(self.names) + (0 if self.exposure is None else COLUMNS)
 
 
 @dataclass(frozen=True, eq=False)

@@ -48,9 +48,9 @@ def click_table(fitted: FittedModel, level: float, kind: BiasKind | None = None)
     Args:
         fitted: the model.
         level: probability of the intervals.
-        kind: "robust": from the differences between queries, valid even if clicks do not follow the
-            model. "bayes": assumes that they do. "evidential": the Betas that the paper's
-            estimators learn. Default: the first of these that the model has.
+        kind: "robust": from the differences between queries, or other clusters, valid even if
+            clicks do not follow the model. "bayes": assumes that they do. "evidential": the Betas
+            that the paper's estimators learn. Default: the first of these that the model has.
     """
     if fitted.clicks.has_latent_state and not len(fitted.clicks.free(len(fitted.contexts), None)):
         return _reading_table(fitted, level)

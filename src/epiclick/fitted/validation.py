@@ -151,7 +151,7 @@ def _network_problems(fitted: FittedModel) -> Iterator[Problem]:
 def _layer_problems(name: str, layers: Layers, fitted: FittedModel) -> Iterator[Problem]:
     """Problems of one network."""
     head = fitted.relevance_head
-    width = len(given_of(fitted)[0]) if fitted.features is None else len(fitted.features.names)
+    width = len(given_of(fitted)[0]) if fitted.features is None else fitted.features.width
     last, all_units = len(layers) - 1, width
     for i, (weight, bias) in enumerate(layers):
         if np.ndim(weight) != 2 or np.shape(bias) != np.shape(weight)[1:]:

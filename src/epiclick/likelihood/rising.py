@@ -13,8 +13,13 @@ SHIFT = 8
 """Steps of the recurrence before Stirling's series, which is then accurate to 1e-16."""
 
 
+LEAST_SHAPE = 1e-290
+"""Below it, products of four factors underflow. A search may try such parameters of a Beta."""
+
+
 def log_rising(x: np.ndarray, n: np.ndarray) -> np.ndarray:
     """Logarithm of the rising factorial (x)_n, x > 0, for real n >= 0."""
+    x = np.maximum(x, LEAST_SHAPE)
     lower, upper = np.ones_like(x + n), np.ones_like(x + n)
     shifted = np.zeros_like(lower)
     for i in range(SHIFT):

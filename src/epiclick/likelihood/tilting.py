@@ -88,8 +88,11 @@ def tilted(
     pairs, draws = len(alpha), len(other_alpha)
     result = Tilted(*(np.empty((draws, pairs)) for _ in Tilted._fields))
     trusted = np.empty((draws, pairs), bool)
-    # blocks of pairs that were displayed in equally many contexts: others need not be computed
-    order = np.argsort(-(unclicked > 0).sum(axis=1), kind="stable")
+    # blocks of pairs that were displayed in equally many contexts: others need not be computed,
+    # and neither those that are the same under all parameters, such as the anchor
+    varies = np.any(other.attractive_rest != emission.attractive_rest, axis=0)
+    varied = varies if slots is None else varies[slots]
+    order = np.argsort(-((unclicked > 0) & varied).sum(axis=1), kind="stable")
     for start in range(0, pairs, BLOCK):
         part = order[start : start + BLOCK]
         own = (alpha[part], beta[part], clicks[part], unclicked[part])
@@ -228,6 +231,10 @@ def _changes(
         slots: (pairs, slots) contexts of the counts; None where counts cover all contexts.
         at: the nodes.
     """
+    varies = np.any(moved.u != own.u, axis=0)
+    if moved.v is not None:
+        varies |= np.any(moved.v != own.v, axis=0)
+    count = np.where(varies if slots is None else varies[slots], count, 0)
     filled_first = np.argsort(count == 0, axis=1, kind="stable")
     context = filled_first
     if slots is not None:

@@ -322,7 +322,7 @@ class Density:
             return self
         chosen = np.random.default_rng([seed, 7]).choice(len(counts), most, replace=False)
         chosen.sort()
-        scaler = None if inputs is None else inputs.scaler
+        scaler, exposure = (None, None) if inputs is None else (inputs.scaler, inputs.exposure)
         own = np.ones(len(counts)) if batches.weight is None else batches.weight
         some = PairSet.of(
             counts.subset(chosen),
@@ -330,6 +330,7 @@ class Density:
             batches.batch_size,
             weight=own[chosen] * (len(counts) / most),
             affine=batches.affine,
+            exposure=None if exposure is None else exposure[chosen],
         )
         return replace(self, pairs=some)
 

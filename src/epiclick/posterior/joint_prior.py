@@ -2,7 +2,9 @@
 
 The parameters have the click model's own prior (`click_models.priors`). The weights of the last
 layer are Gaussian around 0, with standard deviations that let the mean of relevance differ between
-items by `MEAN_SPREAD` logits and the raw confidence by `CONFIDENCE_SPREAD`; biases are wider.
+items by `MEAN_SPREAD` logits and the raw confidence by `CONFIDENCE_SPREAD`; biases are wider. The
+column of exposure (`fitted.exposure`), in standard deviations of a ranker's scores, has its own:
+were it among the network's units, hundreds of these would leave them next to nothing.
 """
 
 from dataclasses import dataclass, replace
@@ -75,12 +77,21 @@ BIAS_WIDENING = 2.0
 """Standard deviation of the biases relative to that of outputs between items."""
 
 
-def layer_spread(mean_square: np.ndarray) -> np.ndarray:
+EXPOSURE_SPREAD = np.array([1.0, 2.0])
+"""Standard deviation of the weights of exposure, for the mean in logits and the raw confidence."""
+
+
+def layer_spread(mean_square: np.ndarray, exposure: slice | None = None) -> np.ndarray:
     """(size of the layer,) prior standard deviation of weights (row by row) and biases.
 
     Args:
         mean_square: (units,) mean square of each unit over the pairs; their sum sets the scale.
+        exposure: the columns of exposure among the units, if there are any.
     """
     outputs = np.array([MEAN_SPREAD, CONFIDENCE_SPREAD])
-    weights = outputs / np.sqrt(max(float(mean_square.sum()), 1e-12))
-    return np.concatenate([np.tile(weights, len(mean_square)), BIAS_WIDENING * outputs])
+    own = np.ones(len(mean_square), bool)
+    own[exposure or slice(0)] = False
+    spread = outputs / np.sqrt(max(float(mean_square[own].sum()), 1e-12))
+    weights = np.tile(spread, (len(own), 1))
+    weights[~own] = EXPOSURE_SPREAD
+    return np.concatenate([weights.ravel(), BIAS_WIDENING * outputs])

@@ -12,7 +12,8 @@ part of it,
 
 where Q is the number of queries, p the effective number of parameters, and the model's own
 variance counts as n queries, since a few queries say little about how queries differ. If the model
-is right, both agree; without clicks, both are the prior.
+is right, both agree; without clicks, both are the prior. Where the counts have other clusters, such
+as users, G is the variance between groups of them (`cluster_scores`).
 """
 
 from dataclasses import replace
@@ -21,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from epiclick.arguments import ThetaPosterior, require_extra
-from epiclick.batching.pairset import PairSet
+from epiclick.batching.pairset import Inputs, PairSet
 from epiclick.click_models.click_model import ClickModel
 from epiclick.fitted.parameters import (
     ParameterPosterior,
@@ -30,6 +31,9 @@ from epiclick.fitted.parameters import (
     from_vector,
     to_vector,
 )
+from epiclick.identification.bias_estimate import BiasEstimate
+from epiclick.posterior.bias_influence import bias_influence
+from epiclick.posterior.cluster_scores import between_groups, cluster_scores
 from epiclick.posterior.density import Density, Emitter, mean_square_inputs
 from epiclick.posterior.joint_prior import Prior, layer_spread
 from epiclick.posterior.mode import Mode, bias_directions, find_mode, inverse, posterior_mean
@@ -87,6 +91,21 @@ MOST_FOR_TAIL = 20_000
 """Pairs up to which Pareto's k is computed; with more the posterior is Gaussian anyway."""
 
 
+class FoundPosterior(NamedTuple):
+    """What a search for the posterior finds.
+
+    Attributes:
+        parameters: at the posterior mean.
+        posterior: around them.
+        bias: position bias at the mode, and what it owes to each group of queries; None where
+            unattractive items are clicked too.
+    """
+
+    parameters: Parameters
+    posterior: ParameterPosterior
+    bias: BiasEstimate | None
+
+
 class KnownBias(NamedTuple):
     """Position bias known from elsewhere, in logits: (contexts,) each, NaN where it is not."""
 
@@ -111,8 +130,15 @@ def make_density(
     width = len(parameters.layers[-1][0])
     body = parameters.layers[:-1]
     density = Density(pairs, body, Emitter(clicks, len(contexts), anchor), prior, width)
-    spread = layer_spread(mean_square_inputs(density))
+    spread = layer_spread(mean_square_inputs(density), exposure_columns(pairs.inputs))
     return density.with_prior(replace(prior, layer_sd=spread))
+
+
+def exposure_columns(inputs: Inputs | None) -> slice | None:
+    """The columns of exposure among the inputs of a wide last layer; None if it has none."""
+    if inputs is None or inputs.exposure is None:
+        return None
+    return slice(len(inputs.scaler.mean), inputs.width)
 
 
 def require_numpyro() -> None:
@@ -130,7 +156,7 @@ def find_posterior(
     known: KnownBias | None = None,
     seed: int = 0,
     progress: bool = True,
-) -> tuple[Parameters, ParameterPosterior]:
+) -> FoundPosterior:
     """Parameters at the posterior mean, and the posterior.
 
     Args:
@@ -145,7 +171,10 @@ def find_posterior(
     """
     density = make_density(pairs, parameters, clicks, anchor, known)
     density, mode = find_mode_and_prior(density, to_vector(parameters, clicks, anchor))
-    bayes, robust = covariances(mode, density.prior)
+    clusters, scores = pairs.all_counts.clusters, None
+    if clusters is not None:
+        scores = cluster_scores(density, mode.vector, clusters)
+    bayes, robust = covariances(mode, density.prior, scores)
     floor = floor_parameter(clicks, len(pairs.batches.counts.contexts), anchor)
     if floor is None or density.prior.fixed.any():
         mean, ridge = posterior_mean(density, mode.vector, bayes, seed), None
@@ -165,7 +194,9 @@ def find_posterior(
 
         drawn = sample(density, mode.vector, bayes, seed, progress=progress)
         posterior = replace(posterior, samples=drawn)
-    return from_vector(parameters, clicks, anchor, mean), posterior
+    at_mean = from_vector(parameters, clicks, anchor, mean)
+    bias = bias_influence(density, mode, bayes, exposure_columns(pairs.inputs))
+    return FoundPosterior(at_mean, posterior, bias)
 
 
 def find_mode_and_prior(density: Density, start: np.ndarray) -> tuple[Density, Mode]:
@@ -183,11 +214,21 @@ def find_mode_and_prior(density: Density, start: np.ndarray) -> tuple[Density, M
     return density, mode
 
 
-def covariances(mode: Mode, prior: Prior) -> tuple[np.ndarray, np.ndarray]:
-    """`bayes` and `robust`, each (size, size)."""
+def covariances(
+    mode: Mode, prior: Prior, by_cluster: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """`bayes` and `robust`, each (size, size).
+
+    Args:
+        mode: of the log density.
+        prior: its prior.
+        by_cluster: (groups, size) scores of groups of other clusters than queries.
+    """
     hessian, scores = mode.curvature.hessian, mode.curvature.scores
     assumed = -prior.hessian(mode.vector)  # precision
     bayes = inverse(-hessian, prior.fixed)
+    if by_cluster is not None:
+        return bayes, bayes @ (between_groups(by_cluster) + assumed) @ bayes
     by_model = -hessian - assumed
     queries = np.sum(np.any(scores != 0, axis=1))
     factor = queries / max(queries - np.trace(by_model @ bayes), 1.0)

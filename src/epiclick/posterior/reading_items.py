@@ -16,7 +16,8 @@ from epiclick.fitted.parameters import Parameters, parameter_draws
 from epiclick.fitted.prediction import lists_of, relevance_of_pairs
 from epiclick.fitted.state import FittedModel, Items
 from epiclick.posterior.item_posterior import ItemPosterior
-from epiclick.reading.stops import Chain, Evidence, Prior, Shapes
+from epiclick.reading.gibbs import Chains, Prior, Shapes, chains_at_once
+from epiclick.reading.stops import Evidence
 
 DRAWS = 32
 """Draws of the parameters, and of who went on."""
@@ -43,22 +44,26 @@ def reading_item_draws(
     """Draw who went on under every draw of the parameters."""
     lists = lists_of(fitted, counts)
     evidence = Evidence.of(lists, len(counts))
-    attraction = relevance_of_pairs(fitted, [draw.layers for draw in draws], counts)
-    satisfied = None
+    own = Shapes(*relevance_of_pairs(fitted, [draw.layers for draw in draws], counts))
+    other, going_on = None, None
     if SATISFACTION in fitted.clicks.channels:
-        satisfied = relevance_of_pairs(fitted, [draw.satisfaction for draw in draws], counts)
+        satisfaction = [draw.satisfaction for draw in draws]
+        other = Shapes(*relevance_of_pairs(fitted, satisfaction, counts))
+    else:
+        logits = np.stack([np.asarray(draw.position.points.logit) for draw in draws])
+        going_on = fitted.clicks.going_on(logits)
+    prior, rng = Prior(own, other, going_on), np.random.default_rng([seed, 22])
     found = np.empty((2, 2, len(draws), len(counts)))
-    for i, draw in enumerate(draws):
-        own = Shapes(attraction[0][i], attraction[1][i])
-        other = None if satisfied is None else Shapes(satisfied[0][i], satisfied[1][i])
-        going_on = fitted.clicks.going_on(np.asarray(draw.position.points.logit))
-        prior = Prior(own, other, going_on)
-        chain = Chain.start(evidence, np.random.default_rng([seed, 22, i]), prior)
-        known = chain.sweep(prior, SWEEPS)
-        found[0, :, i] = own.alpha + evidence.clicks, own.beta + (known.read - evidence.clicks)
-        if other is not None:
-            found[1, :, i] = other.alpha + known.stopped, other.beta + known.went_on
-    return ItemDraws(Beta(*found[0]), None if satisfied is None else Beta(*found[1]))
+    for some in chains_at_once(len(draws), len(evidence.pages) + evidence.pairs):
+        few = prior.of_chains(some)
+        chains = Chains.start(evidence, rng, few, len(draws[some]))
+        chains.sweep(few, SWEEPS)
+        known, (a, b) = evidence.completed(chains.went_on), few.attraction
+        found[0, :, some] = a + evidence.clicks, b + (known.read - evidence.clicks)
+        if few.satisfaction is not None:
+            a, b = few.satisfaction
+            found[1, :, some] = a + known.stopped, b + known.went_on
+    return ItemDraws(Beta(*found[0]), None if other is None else Beta(*found[1]))
 
 
 class ReadingItems(NamedTuple):

@@ -12,19 +12,21 @@ estimated well from a few draws of every query. Newton's steps with these lead t
 averaged once they only reflect the noise of the draws.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import block_diag
+from scipy.sparse import csr_array
 
 from epiclick.posterior.density import Curvature
 from epiclick.posterior.joint_prior import Prior as ParameterPrior
 from epiclick.posterior.mode import Mode
-from epiclick.reading.channels import ContextChannel, ItemChannel
-from epiclick.reading.stops import Chain, Evidence, Prior
+from epiclick.reading.channels import ContextChannel, Derivatives, ItemChannel
+from epiclick.reading.gibbs import Chains, Prior, chains_at_once
+from epiclick.reading.stops import Evidence
 
 CHAINS = 8
 FIRST_SWEEPS = 12
@@ -34,12 +36,21 @@ SWEEPS = 2
 """Sweeps between two draws of a chain."""
 
 MOST_STEPS = 60
-MOST_HALVINGS = 20
-AVERAGED = 16
-"""Steps near the mode, over which gradients are averaged."""
+"""Steps towards the mode."""
 
-SETTLED = 0.3
-"""Root-mean-square distance from the mode, in standard deviations, below which they are."""
+MOST_HALVINGS = 20
+
+NEAR = 0.3
+"""Root-mean-square distance from the mode, in standard deviations, at which it is near."""
+
+LEAST_AVERAGED, MOST_AVERAGED = 16, 32
+"""Steps near the mode."""
+
+ERROR = 0.03
+"""Error of their average, in standard deviations, below which there are no more of them."""
+
+LEFT_OUT = 0.25
+"""Share of the first of them that is not averaged."""
 
 LONGEST_EM = 1.9
 """Longest step of EM, relative to that which maximises the density given who went on."""
@@ -103,7 +114,7 @@ class ReadingDensity:
         return [channel.raw(part) for channel, part in zip(self.channels, parts, strict=True)]
 
     def outcomes(self, went_on: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Successes and trials of each channel if on so many pages (tails,) users went on."""
+        """Successes and trials of each channel if on so many pages (draws, tails) users went on."""
         known = self.evidence.completed(went_on)
         found = [(self.evidence.clicks, known.read)]
         if self.going_on is not None:
@@ -112,30 +123,64 @@ class ReadingDensity:
             found.append((known.stopped, known.stopped + known.went_on))
         return found
 
-    def value(self, vector: np.ndarray, drawn: Sequence[np.ndarray]) -> float:
-        """Log density, averaged over draws of who went on, (tails,) each; up to a constant."""
-        raw, total = self.raw(vector), 0.0
-        for went_on in drawn:
-            for channel, own, outcome in zip(
-                self.channels, raw, self.outcomes(went_on), strict=True
-            ):
-                total += channel.value(own, *outcome)
-        return total / len(drawn) + float(self.prior.log_density(vector))
+    def values(self, vectors: Sequence[np.ndarray], went_on: np.ndarray) -> list[float]:
+        """Log densities, averaged over draws of who went on, (draws, tails); up to a constant."""
+        every, totals = [self.raw(vector) for vector in vectors], np.zeros(len(vectors))
+        for some in self._at_once(len(went_on)):
+            outcomes = self.outcomes(went_on[some])
+            for i, raw in enumerate(every):
+                for channel, own, outcome in zip(self.channels, raw, outcomes, strict=True):
+                    totals[i] += channel.value(own, *outcome)
+        prior = [float(self.prior.log_density(vector)) for vector in vectors]
+        return [total / len(went_on) + own for total, own in zip(totals, prior, strict=True)]
+
+    def gradient(self, vector: np.ndarray, went_on: np.ndarray) -> np.ndarray:
+        """(size,) derivatives of `values`."""
+        raw, total = self.raw(vector), np.zeros(len(vector))
+        for some in self._at_once(len(went_on)):
+            outcomes = self.outcomes(went_on[some])
+            total += np.concatenate(
+                [
+                    channel.gradient(own, *outcome)
+                    for channel, own, outcome in zip(self.channels, raw, outcomes, strict=True)
+                ]
+            )
+        found: np.ndarray = total / len(went_on) + self.prior.gradient(vector)
+        return found
+
+    def derivatives(self, vector: np.ndarray, went_on: np.ndarray) -> Iterator[list[Derivatives]]:
+        """Those of the log-likelihood in each channel, for some of the draws at a time."""
+        raw = self.raw(vector)
+        for some in self._at_once(len(went_on)):
+            outcomes = self.outcomes(went_on[some])
+            yield [
+                channel.derivatives(own, *outcome)
+                for channel, own, outcome in zip(self.channels, raw, outcomes, strict=True)
+            ]
+
+    def _at_once(self, draws: int) -> list[slice]:
+        """Draws to process at once."""
+        return chains_at_once(draws, self.evidence.pairs)
 
     def _by_context(self, went_on: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Users who went on after a click, and all who clicked, (clusters, contexts) each."""
+        """Users who went on after a click, (draws, clusters, contexts), and all who clicked."""
         assert self.going_on is not None
-        evidence, contexts = self.evidence, self.going_on.contexts
-        clicks = self._certain + np.bincount(self._tail_cell, evidence.pages, len(self._certain))
-        on = self._certain + np.bincount(self._tail_cell, went_on, len(self._certain))
-        return on.reshape(-1, contexts), clicks.reshape(-1, contexts)
+        shape = (self.going_on.clusters, self.going_on.contexts)
+        on, clicks = (
+            (self._certain + (self._tail_cell @ each.T).T).reshape(*each.shape[:-1], *shape)
+            for each in (went_on, self.evidence.pages)
+        )
+        return on, clicks
 
     @cached_property
-    def _tail_cell(self) -> np.ndarray:
-        """(tails,) number of the group and context of the last click."""
+    def _tail_cell(self) -> csr_array:
+        """(clusters x contexts, tails) the group and context of the last click."""
         assert self.going_on is not None
         cluster = self.attraction.cluster[self.evidence.last_pair]
-        return cluster * self.going_on.contexts + self.evidence.last_given
+        cell = cluster * self.going_on.contexts + self.evidence.last_given
+        tails = len(cell)
+        where = (np.ones(tails), (cell, np.arange(tails)))
+        return csr_array(where, (len(self._certain), tails))
 
     @cached_property
     def _certain(self) -> np.ndarray:
@@ -160,46 +205,33 @@ class Moments(NamedTuple):
     missing: np.ndarray
 
 
-class Drawn(NamedTuple):
-    """Derivatives of the log-likelihood under draws of who went on.
-
-    Attributes:
-        scores: (draws, clusters, size) first derivatives.
-        curves: second derivatives of each channel's pairs or contexts, averaged over the draws.
-    """
-
-    scores: np.ndarray
-    curves: list[np.ndarray]
-
-    def moments(self, density: ReadingDensity) -> Moments:
-        """Their expectations."""
-        mean = self.scores.mean(axis=0)
-        away = (self.scores - mean).reshape(-1, self.scores.shape[2])
-        blocks = [
-            channel.information(curve)
-            for channel, curve in zip(density.channels, self.curves, strict=True)
-        ]
-        return Moments(mean, block_diag(*blocks), away.T @ away / max(len(self.scores) - 1, 1))
-
-
-def draw_derivatives(
-    density: ReadingDensity, vector: np.ndarray, chains: Sequence[Chain], draws: int
-) -> Drawn:
-    """Derivatives under `draws` draws of every chain."""
-    items, raw = density.items(vector), density.raw(vector)
-    scores, curves = [], [np.zeros(1) for _ in raw]
-    for chain in chains:
-        for _ in range(draws):
-            chain.sweep(items, SWEEPS)
-            found = [
-                channel.derivatives(own, *outcome)
-                for channel, own, outcome in zip(
-                    density.channels, raw, density.outcomes(chain.went_on), strict=True
-                )
-            ]
-            scores.append(np.concatenate([each.scores for each in found], axis=1))
+def draw_moments(
+    density: ReadingDensity, vector: np.ndarray, chains: Chains, draws: int
+) -> Moments:
+    """Expectations over `draws` draws of every chain."""
+    items, size = density.items(vector), len(vector)
+    centre, curves, count = np.zeros(0), [np.zeros(1) for _ in density.channels], 0
+    total, square = np.zeros(1), np.zeros((size, size))
+    for _ in range(draws):
+        chains.sweep(items, SWEEPS)
+        for found in density.derivatives(vector, chains.went_on):
+            scores = np.concatenate([each.scores for each in found], axis=2)
             curves = [sum_ + each.curve for sum_, each in zip(curves, found, strict=True)]
-    return Drawn(np.stack(scores), [each / len(scores) for each in curves])
+            if not count:
+                centre = scores.mean(axis=0)
+            # single precision is enough for the squares of what is nearly centred
+            away = (scores - centre).astype(np.float32)
+            total = total + away.sum(axis=0, dtype=np.float64)
+            flat = away.reshape(-1, size)
+            square += flat.T @ flat
+            count += len(scores)
+    mean = total / count
+    blocks = [
+        channel.information(curve / count)
+        for channel, curve in zip(density.channels, curves, strict=True)
+    ]
+    missing = (square - count * mean.T @ mean) / max(count - 1, 1)
+    return Moments(centre + mean, block_diag(*blocks), missing)
 
 
 class Frame(NamedTuple):
@@ -245,6 +277,23 @@ class Frame(NamedTuple):
         return self.gradient / np.sqrt(self.kept)
 
     @property
+    def is_near(self) -> bool:
+        """Whether the mode is near."""
+        return bool(np.mean(np.square(self.distance)) < NEAR**2)
+
+    def error(self, draws: int) -> float:
+        """Root-mean-square error of the mode from so many draws, in standard deviations.
+
+        The variance of a gradient is the lost information divided by the number of draws.
+        """
+        return float(np.sqrt(np.mean((1 - self.kept) / (self.kept * draws))))
+
+    @property
+    def em_step(self) -> np.ndarray:
+        """(size,) a step of EM, up to twice as long where much information is lost."""
+        return self.step(np.minimum(1 / self.kept, LONGEST_EM))
+
+    @property
     def hessian(self) -> np.ndarray:
         """(size, size) of the observed log density."""
         return -(self.root * self.kept) @ self.root.T
@@ -263,61 +312,81 @@ class ReadingMode:
 
     mode: Mode
     missing_share: np.ndarray
-    chains: Sequence[Chain]
+    chains: Chains
 
 
-class Climbed(NamedTuple):
-    """Parameters near the mode, and how they were found.
+class Near(NamedTuple):
+    """What is known close to the mode.
 
     Attributes:
-        vector: (size,) the parameters.
+        vector: (size,) parameters.
         chains: Gibbs chains of who went on.
-        near: parameters close to the mode that were passed, with the gradients there.
+        frame: directions close to them; None if the mode was not reached.
     """
 
     vector: np.ndarray
-    chains: list[Chain]
-    near: list[tuple[np.ndarray, np.ndarray]]
+    chains: Chains
+    frame: Frame | None
 
 
 def climb(
     density: ReadingDensity,
     start: np.ndarray,
     seed: int,
-    averaged: int,
     step_done: Callable[[], None] | None = None,
-) -> Climbed:
-    """Climb from initial parameters until `averaged` steps were close to the mode.
+) -> Near:
+    """Climb from initial parameters until the mode is near.
 
     Args:
         density: of the parameters.
         start: (size,) initial parameters.
         seed: of the chains.
-        averaged: number of steps near the mode, whose parameters are averaged.
         step_done: called after every step.
     """
     vector, items = start, density.items(start)
-    chains = [
-        Chain.start(density.evidence, np.random.default_rng([seed, 21, i]), items)
-        for i in range(CHAINS)
-    ]
-    for chain in chains:
-        chain.sweep(items, FIRST_SWEEPS)
-    near: list[tuple[np.ndarray, np.ndarray]] = []
+    rng = np.random.default_rng([seed, 21])
+    chains = Chains.start(density.evidence, rng, items, CHAINS)
+    chains.sweep(items, FIRST_SWEEPS)
     for _ in range(MOST_STEPS):
-        drawn = draw_derivatives(density, vector, chains, 1)
-        gradient = _gradient(density, vector, drawn.scores.mean(axis=0))
-        frame = Frame.of(density, vector, drawn.moments(density))
-        if near or np.sqrt(np.mean(np.square(frame.distance))) < SETTLED:
-            near.append((vector, gradient))
+        frame = Frame.of(density, vector, draw_moments(density, vector, chains, 1))
         vector = _improved(density, vector, frame, chains)
         if step_done is not None:
             step_done()
-        if len(near) >= averaged:
-            break
-    if near:
-        vector = np.mean([each for each, _ in near], axis=0)
-    return Climbed(vector, chains, near)
+        if frame.is_near:
+            return Near(vector, chains, frame)
+    return Near(vector, chains, None)
+
+
+class Passed(NamedTuple):
+    """Parameters close to the mode, with the gradient there; (size,) each."""
+
+    vector: np.ndarray
+    gradient: np.ndarray
+
+
+def wander(
+    density: ReadingDensity, near: Near, step_done: Callable[[], None] | None = None
+) -> list[Passed]:
+    """Steps that only reflect the noise of the draws.
+
+    Where the mode is near, the curvature hardly changes, so that every step takes gradients alone.
+    There are as many steps as the error of their average needs to be below `ERROR`, within bounds;
+    the first of them, which may still lead to the mode, are left out.
+    """
+    vector, chains, frame = near
+    if frame is None:
+        return []
+    passed: list[Passed] = []
+    while len(passed) < LEAST_AVERAGED or (
+        len(passed) < MOST_AVERAGED and frame.error(len(passed) * len(chains)) > ERROR
+    ):
+        chains.sweep(density.items(vector), SWEEPS)
+        gradient = density.gradient(vector, chains.went_on)
+        passed.append(Passed(vector, gradient))
+        vector = _improved(density, vector, frame.towards(gradient), chains)
+        if step_done is not None:
+            step_done()
+    return passed[int(len(passed) * LEFT_OUT) :]
 
 
 def find_reading_mode(
@@ -326,13 +395,17 @@ def find_reading_mode(
     seed: int,
     step_done: Callable[[], None] | None = None,
 ) -> ReadingMode:
-    """The mode, and the curvature there, from initial parameters; see `climb`."""
-    vector, chains, near = climb(density, start, seed, AVERAGED, step_done)
-    found = draw_derivatives(density, vector, chains, LAST_DRAWS).moments(density)
+    """The mode, and the curvature there, from initial parameters."""
+    near = climb(density, start, seed, step_done)
+    vector, chains, _ = near
+    passed = wander(density, near, step_done)
+    if passed:
+        vector = np.mean([each.vector for each in passed], axis=0)
+    found = draw_moments(density, vector, chains, LAST_DRAWS)
     frame = Frame.of(density, vector, found)
-    # all gradients near the mode, referred to here, halve the noise of the last draws
+    # all gradients close to the mode, referred to here, lessen the noise of the last draws
     gradients = [_gradient(density, vector, found.scores)] * LAST_DRAWS
-    gradients += [slope - frame.hessian @ (vector - there) for there, slope in near]
+    gradients += [slope - frame.hessian @ (vector - there) for there, slope in passed]
     gradient = np.mean(gradients, axis=0)
     frame = frame.towards(gradient)
     curvature = Curvature(0.0, gradient, frame.hessian, found.scores)
@@ -342,7 +415,7 @@ def find_reading_mode(
     )
     # a Newton step, from many draws, for what steps of EM have left
     limit = LONGEST / np.maximum(np.abs(frame.distance), LONGEST)
-    step = np.where(density.prior.fixed, 0.0, frame.step(limit / frame.kept))
+    step = _free(density, frame.step(limit / frame.kept))
     return ReadingMode(Mode(vector + step, gradient, curvature), share, chains)
 
 
@@ -352,19 +425,23 @@ def _gradient(density: ReadingDensity, vector: np.ndarray, scores: np.ndarray) -
     return gradient
 
 
-def _improved(
-    density: ReadingDensity, vector: np.ndarray, frame: Frame, chains: Sequence[Chain]
-) -> np.ndarray:
-    """Parameters after a step of EM, up to twice as long where much information is lost.
+def _free(density: ReadingDensity, step: np.ndarray) -> np.ndarray:
+    """The step without parameters that are fixed."""
+    return np.where(density.prior.fixed, 0.0, step)
 
-    Up to twice, a step still increases the density given who went on, which is checked.
+
+def _improved(
+    density: ReadingDensity, vector: np.ndarray, frame: Frame, chains: Chains
+) -> np.ndarray:
+    """Parameters after a step of EM, halved until it increases the density given who went on.
+
+    Up to twice the length of a step of EM it does, where the density is nearly quadratic.
     """
-    step = frame.step(np.minimum(1 / frame.kept, LONGEST_EM))
-    step = np.where(density.prior.fixed, 0.0, step)
-    drawn = [chain.went_on for chain in chains]
-    here = density.value(vector, drawn)
-    for halving in range(MOST_HALVINGS):
-        there = vector + 0.5**halving * step
-        if density.value(there, drawn) >= here:
-            return there
+    step = _free(density, frame.em_step)
+    here, there = density.values([vector, vector + step], chains.went_on)
+    for _ in range(MOST_HALVINGS):
+        if there >= here:
+            return vector + step
+        step = 0.5 * step
+        (there,) = density.values([vector + step], chains.went_on)
     return vector

@@ -7,12 +7,11 @@ import numpy as np
 from epiclick.batching.pairset import Inputs
 from epiclick.click_models.click_model import SATISFACTION, ClickModel
 from epiclick.data.counts import ClickCounts
-from epiclick.data.features import FeatureScaler
 from epiclick.data.outcome_counts import outcome_counts
 from epiclick.fitted.parameters import ParameterPosterior, Parameters, from_vector, to_vector
 from epiclick.posterior.density import query_clusters
 from epiclick.posterior.joint_prior import Prior, layer_spread
-from epiclick.posterior.laplace import covariances
+from epiclick.posterior.laplace import covariances, exposure_columns
 from epiclick.posterior.reading_mode import (
     MOST_STEPS,
     ReadingDensity,
@@ -51,7 +50,7 @@ def fit_reading(
     parameters: Parameters,
     clicks: ClickModel,
     anchor: int | None,
-    scaler: FeatureScaler | None,
+    inputs: Inputs | None,
     seed: int,
     *,
     progress: bool = False,
@@ -63,11 +62,11 @@ def fit_reading(
         parameters: from which the search starts; bodies of the networks are kept.
         clicks: the click model.
         anchor: context at which relevance is measured.
-        scaler: of the features; None without features.
+        inputs: of the networks; None without features.
         seed: of all draws.
         progress: whether to show a progress bar on a terminal.
     """
-    density = make_reading_density(counts, parameters, clicks, anchor, scaler)
+    density = make_reading_density(counts, parameters, clicks, anchor, inputs)
     steps = 0
     with TrainingBar(MOST_STEPS, 1, shown=progress) as bar:
 
@@ -94,18 +93,21 @@ def make_reading_density(
     parameters: Parameters,
     clicks: ClickModel,
     anchor: int | None,
-    scaler: FeatureScaler | None,
+    inputs: Inputs | None,
 ) -> ReadingDensity:
     """The log density of the parameters given all pages of the counts."""
     assert counts.lists is not None
     cluster = query_clusters(counts)
     clusters = int(cluster.max(initial=0)) + 1
-    inputs = _inputs(counts, scaler)
+    x = exposure(counts.dense()[0]) if inputs is None else inputs.take(np.arange(len(counts)))
     networks = [parameters.layers]
     if SATISFACTION in clicks.channels:
         networks.append(parameters.satisfaction)
-    channels = [ItemChannel(_given(layers, inputs), cluster, clusters) for layers in networks]
-    spread = [layer_spread(np.square(each.given[:, :-1]).mean(axis=0)) for each in channels]
+    channels = [ItemChannel(_given(layers, x), cluster, clusters) for layers in networks]
+    exposed = exposure_columns(inputs)
+    spread = [
+        layer_spread(np.square(each.given[:, :-1]).mean(axis=0), exposed) for each in channels
+    ]
     free = len(clicks.free(len(counts.contexts), anchor))
     return ReadingDensity(
         evidence=Evidence.of(counts.lists, len(counts)),
@@ -114,13 +116,6 @@ def make_reading_density(
         going_on=ContextChannel(free, clusters) if free else None,
         prior=Prior(clicks.prior(counts.contexts, anchor), np.concatenate(spread)),
     )
-
-
-def _inputs(counts: ClickCounts, scaler: FeatureScaler | None) -> np.ndarray:
-    """(pairs, inputs) of the networks: scaled features, or exposure without features."""
-    if scaler is None:
-        return exposure(counts.dense()[0])
-    return Inputs(counts, scaler).take(np.arange(len(counts)))
 
 
 def _given(layers: Layers, inputs: np.ndarray) -> np.ndarray:
@@ -161,10 +156,11 @@ def complete_log(
     own = Parameters(layers, start.position, satisfaction)
     density = make_reading_density(counts, own, clicks, anchor, None)
     # the completion is a draw: a start for what is found from the clicks need not be the mode
-    found = climb(density, to_vector(own, clicks, anchor), seed, 1)
-    known = found.chains[0].sweep(density.items(found.vector))
+    vector, chains, _ = climb(density, to_vector(own, clicks, anchor), seed)
+    chains.sweep(density.items(vector))
     evidence = density.evidence
-    return from_vector(own, clicks, anchor, found.vector), Outcomes(
+    known = evidence.completed(chains.went_on[0])
+    return from_vector(own, clicks, anchor, vector), Outcomes(
         outcome_counts(counts, known.read, evidence.clicks),
         outcome_counts(counts, known.stopped + known.went_on, known.stopped),
     )

@@ -11,7 +11,8 @@ up to the binomial coefficient, with raw outputs x = (h, 1) L of the last layer 
 `ContextChannel`: going on after a click, with a probability of each context, whose logit is a
 parameter.
 
-Both have derivatives in their part of the vector of parameters, by groups of queries.
+Both have derivatives in their part of the vector of parameters, by groups of queries. Outcomes have
+a first axis of draws of who went on.
 """
 
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from epiclick.likelihood.rising import log_rising, rising_curve, rising_slope
-from epiclick.reading.stops import Shapes
+from epiclick.reading.gibbs import Shapes
 from epiclick.relevance.heads import betas_of, probability, softplus
 
 
@@ -30,9 +31,9 @@ class Derivatives(NamedTuple):
     """Of a log-likelihood.
 
     Attributes:
-        scores: (clusters, size) first derivatives by group of queries.
-        curve: second derivatives, of each pair or context, from which the channel makes the
-            information. They can be averaged over draws before.
+        scores: (draws, clusters, size) first derivatives by group of queries.
+        curve: second derivatives, of each pair or context, summed over draws. From their average
+            the channel makes the information.
     """
 
     scores: np.ndarray
@@ -69,20 +70,35 @@ class ItemChannel:
         return Shapes(*betas_of(raw[:, 0], raw[:, 1], np, smooth=True))
 
     def value(self, raw: np.ndarray, successes: np.ndarray, trials: np.ndarray) -> float:
-        """Log-likelihood of the outcomes of all pairs, (pairs,) each, given `raw` outputs."""
-        tried = np.flatnonzero(trials > 0)  # others say nothing
-        return float(pair_log_likelihood(raw[tried], successes[tried], trials[tried]).sum())
+        """Log-likelihood of outcomes given `raw` outputs, summed over draws.
+
+        Args:
+            raw: (pairs, 2).
+            successes: (draws, pairs), or (pairs,) if they are the same in all draws.
+            trials: (draws, pairs).
+        """
+        some = _Tried.of(raw, successes, trials)
+        return float(pair_log_likelihood(*some.outcomes).sum())
+
+    def gradient(self, raw: np.ndarray, successes: np.ndarray, trials: np.ndarray) -> np.ndarray:
+        """(size,) first derivatives in the layer, summed over draws; arguments as of `value`."""
+        some = _Tried.of(raw, successes, trials)
+        slope = np.zeros(raw.shape)
+        slope[some.pairs] = pair_slope(*some.outcomes).sum(axis=0)
+        found: np.ndarray = (self.given.T @ slope).ravel()
+        return found
 
     def derivatives(
         self, raw: np.ndarray, successes: np.ndarray, trials: np.ndarray
     ) -> Derivatives:
-        """In the layer, of the outcomes of all pairs, (pairs,) each; curve is (pairs, 3)."""
-        tried = np.flatnonzero(trials > 0)
-        slope, curve = np.zeros((len(trials), 2)), np.zeros((len(trials), 3))
-        slope[tried], curve[tried] = pair_derivatives(raw[tried], successes[tried], trials[tried])
-        scores = np.empty((self.clusters, self.size))
+        """In the layer; arguments as of `value`, curve is (pairs, 3)."""
+        some = _Tried.of(raw, successes, trials)
+        slope, curve = np.zeros((*trials.shape, 2)), np.zeros((len(raw), 3))
+        slope[:, some.pairs], every = pair_derivatives(*some.outcomes)
+        curve[some.pairs] = every.sum(axis=0)
+        scores = np.empty((len(trials), self.clusters, self.size))
         for output in range(2):
-            scores[:, output::2] = self._weighted(slope[:, output]) @ self.given
+            scores[..., output::2] = self._by_cluster(slope[..., output])
         return Derivatives(scores, curve)
 
     def information(self, curve: np.ndarray) -> np.ndarray:
@@ -96,49 +112,99 @@ class ItemChannel:
                 found[:, other, :, one] = block.T
         return found.reshape(self.size, self.size)
 
-    def _weighted(self, weight: np.ndarray) -> csr_array:
-        """(clusters, pairs) the weight, (pairs,), of the pairs that are in each group."""
-        order, starts = self._by_cluster
-        return csr_array((weight[order], order, starts), (self.clusters, len(order)))
+    def _by_cluster(self, weight: np.ndarray) -> np.ndarray:
+        """(draws, clusters, units + 1) sums of `given` with weights (draws, pairs)."""
+        order, starts = self._order
+        draws, pairs = weight.shape
+        begin = (starts[:-1] + pairs * np.arange(draws)[:, None]).ravel()
+        where = (np.tile(order, draws), np.append(begin, weight.size))
+        rows = csr_array((weight[:, order].ravel(), *where), (draws * self.clusters, pairs))
+        return np.asarray(rows @ self.given).reshape(draws, self.clusters, -1)
 
     @cached_property
-    def _by_cluster(self) -> tuple[np.ndarray, np.ndarray]:
+    def _order(self) -> tuple[np.ndarray, np.ndarray]:
         """Pairs in the order of their groups, and where each group starts and ends."""
         sizes = np.bincount(self.cluster, minlength=self.clusters)
         return np.argsort(self.cluster, kind="stable"), np.concatenate([[0], np.cumsum(sizes)])
 
 
+class _Tried(NamedTuple):
+    """Pairs with trials in some draw; the others say nothing."""
+
+    pairs: np.ndarray
+    outcomes: tuple[np.ndarray, np.ndarray, np.ndarray]
+
+    @classmethod
+    def of(cls, raw: np.ndarray, successes: np.ndarray, trials: np.ndarray) -> "_Tried":
+        """Those of outcomes (draws, pairs)."""
+        pairs = np.flatnonzero(trials.any(axis=0))
+        return cls(pairs, (raw[pairs], successes[..., pairs], trials[..., pairs]))
+
+
 def pair_log_likelihood(raw: np.ndarray, successes: np.ndarray, trials: np.ndarray) -> np.ndarray:
-    """(pairs,) log-likelihood of outcomes, without binomial coefficients."""
+    """(..., pairs) log-likelihood of outcomes, without binomial coefficients; raw is (pairs, 2)."""
     a, b = betas_of(raw[:, 0], raw[:, 1], np, smooth=True)
     return log_rising(a, successes) + log_rising(b, trials - successes) - log_rising(a + b, trials)
+
+
+def pair_slope(raw: np.ndarray, successes: np.ndarray, trials: np.ndarray) -> np.ndarray:
+    """(..., pairs, 2) first derivatives of `pair_log_likelihood` in the raw outputs."""
+    at = _Shape.of(raw)
+    return at.to_raw(*at.slopes(successes, trials))
 
 
 def pair_derivatives(
     raw: np.ndarray, successes: np.ndarray, trials: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Derivatives in the raw outputs: (pairs, 2), and (pairs, 3) of second order (11, 12, 22)."""
-    x, y = raw.T
-    mean, other = probability(x, np), probability(-x, np)
-    nu, rise = softplus(y, np) + 1, probability(y, np)
-    a, b, failures = mean * nu, other * nu, trials - successes
-
-    both, ab = -rising_slope(a + b, trials), -rising_curve(a + b, trials)
-    by_a, by_b = rising_slope(a, successes) + both, rising_slope(b, failures) + both
-    aa, bb = rising_curve(a, successes) + ab, rising_curve(b, failures) + ab
-    # derivatives of a and b: b_x = -a_x
-    a_x, a_y, b_y = mean * other * nu, mean * rise, other * rise
-    bend = rise * probability(-y, np)
-    slope = np.stack([a_x * (by_a - by_b), a_y * by_a + b_y * by_b], axis=1)
+    """The same, and (..., pairs, 3) second derivatives (11, 12, 22)."""
+    at = _Shape.of(raw)
+    mean, other, rise, a, b, a_x, a_y, b_y = at
+    by_a, by_b = at.slopes(successes, trials)
+    ab = -rising_curve(a + b, trials)
+    aa, bb = rising_curve(a, successes) + ab, rising_curve(b, trials - successes) + ab
+    bend = rise * probability(-raw[:, 1], np)
     curve = np.stack(
         [
             a_x**2 * (aa + bb - 2 * ab) + a_x * (other - mean) * (by_a - by_b),
             a_x * (a_y * aa - b_y * bb + (b_y - a_y) * ab) + mean * other * rise * (by_a - by_b),
             a_y**2 * aa + b_y**2 * bb + 2 * a_y * b_y * ab + bend * (mean * by_a + other * by_b),
         ],
-        axis=1,
+        axis=-1,
     )
-    return slope, curve
+    return at.to_raw(by_a, by_b), curve
+
+
+class _Shape(NamedTuple):
+    """Betas of pairs and their derivatives in the raw outputs, (pairs,) each; b_x is -a_x."""
+
+    mean: np.ndarray
+    other: np.ndarray
+    rise: np.ndarray
+    a: np.ndarray
+    b: np.ndarray
+    a_x: np.ndarray
+    a_y: np.ndarray
+    b_y: np.ndarray
+
+    @classmethod
+    def of(cls, raw: np.ndarray) -> "_Shape":
+        """Those of raw outputs (pairs, 2)."""
+        x, y = raw.T
+        mean, other = probability(x, np), probability(-x, np)
+        nu, rise = softplus(y, np) + 1, probability(y, np)
+        turn = (mean * other * nu, mean * rise, other * rise)
+        return cls(mean, other, rise, mean * nu, other * nu, *turn)
+
+    def slopes(self, successes: np.ndarray, trials: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Derivatives of the log-likelihood in a and b, (..., pairs) each."""
+        both = rising_slope(self.a + self.b, trials)
+        failed = rising_slope(self.b, trials - successes)
+        return rising_slope(self.a, successes) - both, failed - both
+
+    def to_raw(self, by_a: np.ndarray, by_b: np.ndarray) -> np.ndarray:
+        """(..., pairs, 2) derivatives in the raw outputs, from those in a and b."""
+        by_y = self.a_y * by_a + self.b_y * by_b
+        return np.stack([self.a_x * (by_a - by_b), by_y], axis=-1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,16 +224,25 @@ class ContextChannel:
         return logit
 
     def value(self, logit: np.ndarray, on: np.ndarray, clicks: np.ndarray) -> float:
-        """Log-likelihood of the numbers of users who went on, among those who clicked."""
+        """Log-likelihood of the numbers of users who went on, summed over draws.
+
+        Args:
+            logit: (contexts,).
+            on: (draws, clusters, contexts) users who went on.
+            clicks: (clusters, contexts) users who clicked.
+        """
         return -float((on @ softplus(-logit, np) + (clicks - on) @ softplus(logit, np)).sum())
 
-    def derivatives(self, logit: np.ndarray, on: np.ndarray, clicks: np.ndarray) -> Derivatives:
-        """Of the numbers of users who went on and who clicked, (clusters, contexts) each.
+    def gradient(self, logit: np.ndarray, on: np.ndarray, clicks: np.ndarray) -> np.ndarray:
+        """(contexts,) first derivatives, summed over draws; arguments as of `value`."""
+        found: np.ndarray = (on - clicks * probability(logit, np)).sum(axis=(0, 1))
+        return found
 
-        Curve is (contexts,).
-        """
+    def derivatives(self, logit: np.ndarray, on: np.ndarray, clicks: np.ndarray) -> Derivatives:
+        """Arguments as of `value`; curve is (contexts,)."""
         chance, rest = probability(logit, np), probability(-logit, np)
-        return Derivatives(on - clicks * chance, -clicks.sum(axis=0) * chance * rest)
+        curve = -len(on) * clicks.sum(axis=0) * chance * rest
+        return Derivatives(on - clicks * chance, curve)
 
     def information(self, curve: np.ndarray) -> np.ndarray:
         """(contexts, contexts) minus the second derivatives."""

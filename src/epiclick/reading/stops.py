@@ -1,4 +1,4 @@
-r"""Who went on reading after the last click of a page: evidence, and draws given everything else.
+r"""Who went on reading after the last click of a page: what pages show of it.
 
 Down to the last click everything was read. Below it the items are a *tail*: either the user stopped
 at the click, or went on and skipped them all. Given the relevance of the items and the probability
@@ -7,8 +7,8 @@ c of going on after the click, the user went on with probability
 .. math:: w = \frac{c \prod_j (1 - \zeta_j)}{1 - c + c \prod_j (1 - \zeta_j)},
 
 independently for all pages. And given who went on, relevances are independent Betas, because every
-display was either read or not. A Gibbs sampler alternates between the two. Pages with the same tail
-after the same click are counted together.
+display was either read or not. A Gibbs sampler alternates between the two (`gibbs.py`). Pages with
+the same tail after the same click are counted together.
 """
 
 from dataclasses import dataclass
@@ -16,8 +16,9 @@ from functools import cached_property
 from typing import NamedTuple, Self
 
 import numpy as np
+from scipy.sparse import csr_array
 
-from epiclick.data.page_lists import PageLists
+from epiclick.data.page_lists import PageLists, same_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +34,7 @@ class Evidence:
         last_pair: (tails,) the pair clicked last, above a tail.
         last_given: (tails,) its given context.
         below: (tails, depth) pairs of the tail; the number of pairs past its end.
-        pages: (tails,) number of pages with this tail.
+        pages: (tails,) number of pages with this tail, in descending order.
     """
 
     clicks: np.ndarray
@@ -73,16 +74,21 @@ class Evidence:
             inside = at < length[tailed][:, None]
             found = lists.pair[tailed[:, None], np.minimum(at, depth - 1)]
             below = np.where(inside, found, pairs)
+        clicked_last = (lists.pair[tailed, index], lists.given[tailed, index])
+        first, tail = same_rows(np.column_stack([*clicked_last, below]))
+        users = np.bincount(tail, lists.pages[tailed], len(first)).astype(np.int64)
+        order = np.argsort(-users, kind="stable")
+        first = first[order]
         return cls(
             clicks=total(clicked),
             read=total(is_read),
             click_pair=kinds[:, 0],
             click_given=kinds[:, 1],
             click_count=number,
-            last_pair=lists.pair[tailed, index],
-            last_given=lists.given[tailed, index],
-            below=below,
-            pages=lists.pages[tailed],
+            last_pair=clicked_last[0][first],
+            last_given=clicked_last[1][first],
+            below=below[first],
+            pages=users[order],
         )
 
     @property
@@ -95,18 +101,51 @@ class Evidence:
         """(pairs,) clicks after which users certainly went on."""
         return np.bincount(self.click_pair, self.click_count, self.pairs).astype(np.int64)
 
+    @cached_property
+    def skips(self) -> csr_array:
+        """(tails, pairs) which pairs are in each tail."""
+        inside = self.below < self.pairs
+        ends = np.concatenate([[0], np.cumsum(inside.sum(axis=1))])
+        shape = (len(self.pages), self.pairs)
+        return csr_array((np.ones(ends[-1]), self.below[inside], ends), shape)
+
+    @cached_property
+    def last(self) -> csr_array:
+        """(tails, pairs) which pair was clicked last."""
+        tails = len(self.pages)
+        where = (np.ones(tails), self.last_pair, np.arange(tails + 1))
+        return csr_array(where, (tails, self.pairs))
+
+    @cached_property
+    def skipped(self) -> np.ndarray:
+        """Pairs that are in any tail: only their relevance tells who went on."""
+        return np.unique(self.skips.indices)
+
+    @cached_property
+    def clicked_last(self) -> tuple[np.ndarray, np.ndarray]:
+        """Pairs above any tail, and for every tail, (tails,), which of them that is."""
+        found, which = np.unique(self.last_pair, return_inverse=True)
+        return found, which.reshape(-1)
+
+    @cached_property
+    def _by_pair(self) -> tuple[csr_array, csr_array]:
+        """`skips` and `last`, (pairs, tails) each."""
+        return self.skips.T.tocsr(), self.last.T.tocsr()
+
     def completed(self, went_on: np.ndarray) -> "Completed":
-        """Counts of items if on so many pages (tails,) users went on below their last click."""
-        size = self.pairs
-        more = np.broadcast_to(went_on[:, None], self.below.shape)
-        read = self.read + np.bincount(self.below.ravel(), more.ravel(), size + 1)[:-1]
-        stopped = np.bincount(self.last_pair, self.pages - went_on, size)
-        on = self.gone_on + np.bincount(self.last_pair, went_on, size)
-        return Completed(read.astype(np.int64), stopped.astype(np.int64), on.astype(np.int64))
+        """Counts of items if on so many pages, (..., tails), users went on below the last click."""
+
+        def by_pair(amount: np.ndarray, where: csr_array) -> np.ndarray:
+            return np.asarray(where @ amount.T).T.astype(np.int64, order="C")
+
+        skips, last = self._by_pair
+        on = by_pair(went_on, last)
+        stopped = by_pair(self.pages, last) - on
+        return Completed(self.read + by_pair(went_on, skips), stopped, self.gone_on + on)
 
 
 class Completed(NamedTuple):
-    """Counts of items if it were known who went on; (pairs,) each.
+    """Counts of items if it were known who went on; (..., pairs) each.
 
     Attributes:
         read: displays that were read.
@@ -133,86 +172,7 @@ def chance_of_going_on(stay: np.ndarray, log_skipped: np.ndarray) -> np.ndarray:
 
 
 def log_skips(evidence: Evidence, relevance: np.ndarray) -> np.ndarray:
-    """(tails,) logarithm of the probability of skipping each tail, from relevance (pairs,)."""
+    """(..., tails) log-probability of skipping each tail, from relevance (..., pairs)."""
     with np.errstate(divide="ignore"):
-        log_rest = np.append(np.log1p(-relevance), 0.0)
-    return log_rest[evidence.below].sum(axis=1)
-
-
-class Shapes(NamedTuple):
-    """Betas of a channel, (pairs,) each, before any outcome."""
-
-    alpha: np.ndarray
-    beta: np.ndarray
-
-    def mean(self, successes: np.ndarray, trials: np.ndarray) -> np.ndarray:
-        """The expectation of each probability given its outcomes."""
-        return (self.alpha + successes) / (self.alpha + self.beta + trials)
-
-    def draw(
-        self, successes: np.ndarray, trials: np.ndarray, rng: np.random.Generator
-    ) -> np.ndarray:
-        """A draw of each probability given its outcomes."""
-        return rng.beta(self.alpha + successes, self.beta + (trials - successes))
-
-
-@dataclass(frozen=True, eq=False)
-class Prior:
-    """What is known about the items and about going on before the clicks.
-
-    Attributes:
-        attraction: Betas of relevance.
-        satisfaction: Betas of the probability that a click on an item satisfies; None if going on
-            depends on the context.
-        going_on: (given contexts,) probability of going on after a click there; None if it depends
-            on the item.
-    """
-
-    attraction: Shapes
-    satisfaction: Shapes | None = None
-    going_on: np.ndarray | None = None
-
-
-@dataclass(eq=False)
-class Chain:
-    """A Gibbs chain over who went on.
-
-    Attributes:
-        evidence: what the pages show.
-        went_on: (tails,) number of pages on which users went on.
-        rng: of its draws.
-    """
-
-    evidence: Evidence
-    went_on: np.ndarray
-    rng: np.random.Generator
-
-    @classmethod
-    def start(cls, evidence: Evidence, rng: np.random.Generator, prior: Prior) -> Self:
-        """Users went on as expected if half of them were known to."""
-        half = evidence.completed(evidence.pages / 2)
-        zeta = prior.attraction.mean(evidence.clicks, half.read)
-        if prior.satisfaction is not None:
-            trials = half.stopped + half.went_on
-            stay = 1 - prior.satisfaction.mean(half.stopped, trials)[evidence.last_pair]
-        else:
-            assert prior.going_on is not None
-            stay = prior.going_on[evidence.last_given]
-        chance = chance_of_going_on(stay, log_skips(evidence, zeta))
-        return cls(evidence, rng.binomial(evidence.pages, chance), rng)
-
-    def sweep(self, prior: Prior, times: int = 1) -> Completed:
-        """Draw relevance given who went on, and who went on given relevance."""
-        evidence, rng = self.evidence, self.rng
-        for _ in range(times):
-            known = evidence.completed(self.went_on)
-            zeta = prior.attraction.draw(evidence.clicks, known.read, rng)
-            if prior.satisfaction is not None:
-                trials = known.stopped + known.went_on
-                stay = 1 - prior.satisfaction.draw(known.stopped, trials, rng)[evidence.last_pair]
-            else:
-                assert prior.going_on is not None
-                stay = prior.going_on[evidence.last_given]
-            chance = chance_of_going_on(stay, log_skips(evidence, zeta))
-            self.went_on = rng.binomial(evidence.pages, chance)
-        return evidence.completed(self.went_on)
+        log_rest = np.log1p(-relevance)
+    return np.ascontiguousarray((evidence.skips @ log_rest.T).T)

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from epiclick.fitted.clusters_used import ClustersUsed
 from epiclick.fitted.state import given_of
 from epiclick.fitted.tables import stored_at_bound
 from epiclick.report.chart import Axis, Chart, Layer
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 
 
 INTERVAL_KINDS = {
-    "robust": "Bars are {level} intervals from the differences between queries; they remain valid "
-    "where clicks vary more than the model allows.",
+    "robust": "Bars are {level} intervals from the differences between {clusters}; they remain "
+    "valid where clicks vary more than the model allows.",
     "evidential": "Bars are the {level} intervals that the paper's estimator learns. They are not "
     "calibrated: their coverage may be far from {level}.",
     "": "There are no intervals: this model has point estimates of position bias only. The default "
@@ -116,6 +117,7 @@ class Bias:
     is_affine: bool = False
     history: str = ""
     by_history: tuple[BiasRow, ...] = ()
+    clusters: str = "queries"
 
 
 def bias(sources: Sources) -> Bias:
@@ -152,6 +154,7 @@ def bias(sources: Sources) -> Bias:
         is_affine=fitted.clicks.is_affine,
         history=", ".join(fitted.contexts.column_names) if by_history else "",
         by_history=by_history,
+        clusters=ClustersUsed.stored(fitted).plural,
     )
 
 
@@ -201,7 +204,11 @@ def bias_section(report: "Report") -> str:
         "bias",
         "Which positions get looked at",
         paragraph(meaning),
-        paragraph(INTERVAL_KINDS[found.intervals].format(level=f"{found.level:.0%}")),
+        paragraph(
+            INTERVAL_KINDS[found.intervals].format(
+                level=f"{found.level:.0%}", clusters=found.clusters
+            )
+        ),
         f'<div class="charts">{charts}</div>',
         shown_of(len(found.rows), found.contexts),
         _by_history(found),

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from epiclick.comparison.verdict import LITTLE_SEEN
-from epiclick.diagnostics.checks import FEW_QUERIES, is_poor_fit
+from epiclick.diagnostics.checks import is_poor_fit
+from epiclick.fitted.clusters_used import ClustersUsed
 from epiclick.report.bias import Bias
 from epiclick.report.click_model_choice import ChoiceState, ClickModelChoice
 from epiclick.report.markup import Absent
@@ -51,6 +52,7 @@ def caveats(
         *_of_prediction(quality),
         *_of_rankers(rankers),
         *_of_robots(sources),
+        *_of_confounding(sources),
         *_of_users(bias),
     ]
     order = ("applies", "open", "clear")
@@ -113,7 +115,7 @@ def _of_positions(sources: Sources, bias: Bias) -> Iterator[Caveat]:
     )
     robots = (checks.get("robots") or {}).get("found")
     covered = {*found["warnings"], *([robots["words"]] if robots else [])}  # by other caveats
-    covered |= set(_assumptions(sources)["warnings"])
+    covered |= {*_assumptions(sources)["warnings"], *_confounding(sources)["warnings"]}
     others = [each for each in bias.warnings if each not in covered and "chi2/df" not in each]
     if others:
         yield Caveat("Warnings of the fit", "applies", _sentences(others))
@@ -126,7 +128,6 @@ def _of_positions(sources: Sources, bias: Bias) -> Iterator[Caveat]:
 
 
 def _of_intervals(sources: Sources, bias: Bias) -> Iterator[Caveat]:
-    queries = len(sources.fitted.queries.train) + len(sources.fitted.queries.held_out)
     if not bias.intervals:
         found = "This model has point estimates only. The default of `epiclick fit` has intervals."
         yield Caveat("Unknown uncertainty", "applies", found)
@@ -137,10 +138,11 @@ def _of_intervals(sources: Sources, bias: Bias) -> Iterator[Caveat]:
         )
         yield Caveat("Intervals that are not calibrated", "applies", found)
     else:
+        used = ClustersUsed.stored(sources.fitted)
         yield Caveat(
-            "Too few queries to estimate the uncertainty",
-            "applies" if queries < FEW_QUERIES else "clear",
-            f"There are {queries:,} queries.",
+            f"Too few {used.plural} to estimate the uncertainty",
+            "applies" if used.are_few else "clear",
+            f"There are {used.number}.",
         )
 
 
@@ -202,12 +204,32 @@ def _of_robots(sources: Sources) -> Iterator[Caveat]:
         yield Caveat(reason, "open", found)
 
 
+def _confounding(sources: Sources) -> dict[str, Any]:
+    """What the fit found out about the ranker of the log; older models lack it."""
+    return sources.fitted.training.checks.get("confounding") or {"warnings": []}
+
+
+def _of_confounding(sources: Sources) -> Iterator[Caveat]:
+    reason = "A ranker that knew more than the model"
+    record = _confounding(sources)
+    if record["warnings"]:
+        yield Caveat(reason, "applies", _sentences(record["warnings"]))
+    elif (record.get("moved_items") or {}).get("available"):
+        found = (
+            "Items that moved between positions agree with the model's position bias. That proves "
+            "nothing about items never shown."
+        )
+        yield Caveat(reason, "open", found)
+    else:
+        yield Caveat(reason, "open", "This was not checked.")
+
+
 def _of_users(bias: Bias) -> Iterator[Caveat]:
     yield Caveat(
         "Rankings that depend on the user",
         "open",
         "If users who click more also see other rankings, position bias and taste are confounded. "
-        "A click log cannot show this; a randomised slice of traffic can.",
+        "A click log shows this only in part; a randomised slice of traffic shows it.",
     )
     known, unknown = "the item and its position", "better neighbours, earlier clicks"
     if bias.history:

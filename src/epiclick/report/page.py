@@ -16,6 +16,11 @@ from epiclick.report.click_model_choice import (
     choice_section,
     click_model_choice,
 )
+from epiclick.report.hidden_knowledge import (
+    HiddenKnowledge,
+    hidden_knowledge,
+    knowledge_section,
+)
 from epiclick.report.item_map import ItemSample, item_sample, items_section
 from epiclick.report.markup import STYLE, Absent
 from epiclick.report.opening import Opening, opening, opening_section
@@ -45,6 +50,7 @@ class Report:
         caveats: why the results may be wrong.
         overview: size of the data, click rates.
         bias: position bias.
+        knowledge: whether the ranker of the log knew more than the model.
         quality: how well clicks are predicted.
         choice: which click model to use.
         items: relevance.
@@ -59,6 +65,7 @@ class Report:
     caveats: tuple[Caveat, ...]
     overview: Overview
     bias: Bias
+    knowledge: HiddenKnowledge | Absent
     quality: Quality | Absent
     choice: ClickModelChoice | Absent
     items: ItemSample | Absent
@@ -80,6 +87,7 @@ def gather(sources: Sources, title: str = "") -> Report:
         caveats=found_caveats,
         overview=overview(sources),
         bias=found_bias,
+        knowledge=hidden_knowledge(sources),
         quality=found_quality,
         choice=found_choice,
         items=item_sample(sources),
@@ -94,6 +102,7 @@ SCRIPTS = ("scale.js", "marks.js", "chart.js", "explore.js", "items.js", "start.
 SECTIONS: tuple[Callable[[Report], str], ...] = (
     overview_section,
     bias_section,
+    knowledge_section,
     quality_section,
     calibration_section,
     choice_section,

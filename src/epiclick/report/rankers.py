@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from epiclick.comparison.overlap import ESTIMATOR_NAMES, Overlap, reason_of
 from epiclick.comparison.result import Comparison
 from epiclick.comparison.slots import ALL_MEASURES
 from epiclick.comparison.verdict import SURE, Check, Difference, backtest_check, chance
@@ -20,6 +21,7 @@ from epiclick.report.markup import (
     folded,
     missing,
     number,
+    paragraph,
     percent,
     section,
     table,
@@ -122,6 +124,7 @@ class Rankers:
         notes: what was left out or assumed.
         unit: what is counted per page.
         further: values and differences by further measures, such as conversions per page.
+        overlap: what the log has shown of the rankers, and other estimates; None without a log.
     """
 
     queries: int
@@ -139,6 +142,7 @@ class Rankers:
     notes: tuple[str, ...]
     unit: str = "clicks"
     further: tuple["Further", ...] = ()
+    overlap: Overlap | None = None
 
     @property
     def state(self) -> ShipState:
@@ -177,6 +181,7 @@ def rankers(sources: Sources, quality: Quality | Absent | None = None) -> Ranker
         checks=(*found.checks(), *more),
         unit=found.unit,
         further=tuple(Further.of(found, measure, others[:MOST_PAIRS]) for measure in found.further),
+        overlap=found.overlap,
     )
 
 
@@ -255,9 +260,61 @@ def rankers_section(report: "Report") -> str:
         _differences(found, found.differences),
         *(_further(found, each) for each in found.further),
         folded("Where the uncertainty comes from", _spread(found)) if found.is_uncertain else "",
+        _overlap(found, found.overlap) if found.overlap is not None else "",
         folded("How the comparison was made", bullets(f"{note}." for note in found.notes))
         if found.notes
         else "",
+    )
+
+
+def _overlap(found: Rankers, overlap: Overlap) -> str:
+    """What the log has shown of the rankers, and what other estimators make of it."""
+    support = table(
+        ("ranker", "slots", "expected clicks", "effective displays", "displays", "exposure moved"),
+        (
+            (
+                each.name,
+                percent(each.slots, 0),
+                percent(each.clicks, 0),
+                f"{each.effective_displays:,.0f}",
+                f"{each.displays:,}",
+                percent(each.moved, 0),
+            )
+            for each in overlap.support
+        ),
+    )
+    estimates = table(
+        ("ranker", "estimator", "clicks per page", "interval", "by the model", "difference"),
+        (
+            (
+                each.name,
+                ESTIMATOR_NAMES[each.estimator],
+                number(each.value, 4),
+                f"{number(each.low, 4)} to {number(each.high, 4)}",
+                number(each.model, 4),
+                f"{each.difference:+.4f} ({each.diff_low:+.4f} to {each.diff_high:+.4f})",
+            )
+            if each.available
+            else (each.name, ESTIMATOR_NAMES[each.estimator], "not available", "", "", "")
+            for each in overlap.estimates
+        ),
+        texts=2,
+    )
+    reasons = {reason_of(each): None for each in overlap.estimates if not each.available}
+    return folded(
+        "What the log supports, and other estimators",
+        paragraph(
+            "Shares of a ranker's slots and expected clicks with items that the log has shown at "
+            "any position, the number of displays of equal weight that their displays are worth, "
+            "and the share of what users look at that the ranker moves to other items."
+        ),
+        support,
+        paragraph(
+            f"Clicks per page on these items from their clicks and position bias alone, with "
+            f"{found.level:.0%} intervals, compared with the model's value of the same slots."
+        ),
+        estimates,
+        *(paragraph(f"Not available: {reason}.") for reason in reasons),
     )
 
 
