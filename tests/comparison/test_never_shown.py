@@ -133,3 +133,17 @@ def test_new_items_and_other_queries_were_left_out_by_no_ranker() -> None:
     for row, (query, doc) in enumerate(pairs):
         could = query in own and (query, doc) not in shown and not new[row]
         assert items.never_shown[items.index[row]] == could
+
+
+def test_a_verdict_on_items_without_features_rests_on_items_never_shown() -> None:
+    """All items of one ranker are unknown: without any clicks on them it cannot be better."""
+    world = ec.simulate(queries=40, docs=6, features=2, pages=800, positions=2, seed=4)
+    counts = world.counts()
+    model = ec.EpistemicPBM(epochs=1).fit(counts, progress=False)
+    ranked = np.tile([0, 1], (40, 1))
+    rankings = {"shown": ranking_of(ranked), "unknown": ranking_of(ranked + 1_000)}
+    found = ec.compare(model, rankings, world.features, clicks=counts, weights="uniform")
+    never, expected = found.values.never_shown[0], found.values.expected[0]
+    assert np.allclose(never[1], expected[1])
+    assert np.all(never[0] < expected[0])
+    assert not found.values.discounted(0, 1.0)[1].mean() > 0.01

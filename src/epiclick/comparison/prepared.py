@@ -91,6 +91,12 @@ class Prepared:
             {name: each.moments for name, each in (worth or {}).items()},
         )
 
+    @property
+    def _never_shown(self) -> np.ndarray | None:
+        """(items,) whether the log shows an item nowhere, for whatever reason; None without one."""
+        has_log = self.clicks is not None or len(self.items.kept) > 0
+        return ~self.items.was_seen if has_log else None
+
     def sampled(
         self,
         factors: Factors,
@@ -107,7 +113,7 @@ class Prepared:
             shape,
             samples,
             rng,
-            never_shown=self.items.never_shown,
+            never_shown=self._never_shown,
             members=bool(self.fitted.members),
         )
 

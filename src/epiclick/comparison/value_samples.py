@@ -32,8 +32,8 @@ class ValueSamples:
         by_bias: the same with relevance at its mean, so that only position bias varies.
         seen: (measures, rankers, rankers) covariance given the parameters, from items with clicks.
         unseen: the same from all other items.
-        never_shown: (measures, rankers, draws) what items add to the expected value that the log
-            could have shown but never did.
+        never_shown: (measures, rankers, draws) what items that the log never showed add to the
+            expected value.
         members: whether the draws of the parameters are members of an ensemble.
     """
 
@@ -84,7 +84,7 @@ def sample_values(
         shape: number of measures and of rankers.
         samples: number of samples; draws of the parameters take turns.
         rng: generator of the samples.
-        never_shown: (items,) whether the log could have shown an item but never did; default none.
+        never_shown: (items,) whether the log shows an item nowhere; default none.
         members: whether the draws are members of an ensemble. As these are few, expected values
             are drawn from the Gaussian with the members' mean and covariance.
     """
