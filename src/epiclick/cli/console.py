@@ -13,6 +13,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
+from epiclick.data.leftovers import AS_LONG_AS
 from epiclick.errors import InputError, InputWarning, cannot_write, shortened
 
 if TYPE_CHECKING:
@@ -289,7 +290,7 @@ PROCESS_ERRORS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EPIPE)
 """Errors that another --out would not fix."""
 
 PARQUET = (".parquet", ".pq")
-ASIDE = ".12345678.checkpoint.part"
+ASIDE = f".checkpoint.{AS_LONG_AS}"
 """Longest suffix of the temporary files that are written next to the target."""
 
 

@@ -6,7 +6,6 @@ A folder written by epiclick has a JSON file that lists the other files with the
 
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from epiclick.data.checksums import MALFORMED, check_file, check_record, from_json, get
+from epiclick.data.leftovers import clean_up, exchange, temporary
 from epiclick.errors import InputError, cannot_write
 
 
@@ -21,13 +21,14 @@ from epiclick.errors import InputError, cannot_write
 def written_aside(path: str | Path) -> Iterator[Path]:
     """A temporary file next to `path` that replaces it when the block ends without an error.
 
-    An error or Ctrl-C inside the block leaves `path` unchanged and removes the temporary file.
+    An error or Ctrl-C inside the block leaves `path` unchanged and removes the temporary file. What
+    a killed process left of it is removed by the next one.
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
-    os.close(handle)
-    aside = Path(name)
+    clean_up(target)
+    aside = temporary(target)
+    aside.touch(mode=0o600, exist_ok=False)
     try:
         yield aside
         aside.chmod(0o666 & ~_umask())
@@ -41,27 +42,38 @@ def folder_aside(path: str | Path) -> Iterator[Path]:
     """The same for a folder; an existing one is replaced when the new one is complete."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
+    clean_up(target)
+    aside = temporary(target)
+    aside.mkdir(mode=0o700)
     try:
         yield aside
         aside.chmod(0o777 & ~_umask())
-        # a folder cannot be renamed onto a non-empty one, so the old one is renamed first
-        old = aside.with_suffix(".old")
-        if target.exists():
-            os.replace(target, old)
-        try:
-            os.replace(aside, target)
-        except BaseException:
-            if old.exists():
-                os.replace(old, target)
-            raise
-        shutil.rmtree(old, ignore_errors=True)
+        _put(aside, target)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 
 
+def _put(aside: Path, target: Path) -> None:
+    """Move a folder to its target; what was there before is at `aside` afterwards, or removed."""
+    # a folder cannot be renamed onto one that is not empty
+    if not target.exists():
+        os.replace(aside, target)
+        return
+    if exchange(aside, target):
+        return
+    # between these two renames there is no folder at the target: `clean_up` moves it back
+    old = temporary(target, "old")
+    os.replace(target, old)
+    try:
+        os.replace(aside, target)
+    except BaseException:
+        os.replace(old, target)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
 def _umask() -> int:
-    """The process's umask; mkstemp ignores it and makes files private."""
+    """The process's umask; temporary files are private until they are complete."""
     mask = os.umask(0)
     os.umask(mask)
     return mask
@@ -93,6 +105,7 @@ def check_replaceable(path: StrPath, kind: FolderKind) -> bool:
     """
     folder = Path(os.path.realpath(path))
     try:
+        clean_up(folder)
         if not folder.exists():
             return False
         entries = sorted(folder.iterdir()) if folder.is_dir() else [folder]

@@ -25,6 +25,7 @@ from epiclick.data.checksums import (
     to_json,
 )
 from epiclick.data.files import did_you_mean_path
+from epiclick.data.leftovers import bring_back
 from epiclick.data.writing import FolderKind
 from epiclick.errors import InputError
 from epiclick.fitted.metadata import describe, rebuild, upgraded
@@ -296,6 +297,7 @@ def load_model(path: StrPath) -> FittedModel:
     """Read a model; InputError if it is damaged, not a model, or of a later version."""
     folder = Path(path)
     try:
+        bring_back(Path(os.path.realpath(folder)))
         metadata = read_metadata(folder)
         fitted = _read_model(folder, metadata)
     except (OSError, MemoryError) as error:

@@ -1,5 +1,6 @@
 """A world as a folder: clicks.parquet, features.parquet, relevance.parquet and truth.json."""
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,7 @@ from epiclick.data.checksums import (
     to_json,
 )
 from epiclick.data.features import FeatureTable
+from epiclick.data.leftovers import bring_back
 from epiclick.data.writing import FolderKind, replacing
 from epiclick.errors import InputError
 from epiclick.simulate.purchases import Purchases
@@ -56,6 +58,7 @@ def save_world(world: World, folder: Path) -> None:
 
 def load_world(folder: Path) -> World:
     """Read a saved world into memory; InputError if it is damaged or not a world."""
+    bring_back(Path(os.path.realpath(folder)))
     truth = read_truth_file(folder)
     with world_file(folder, truth, CLICKS) as path:
         log = pq.read_table(path, partitioning=None)
