@@ -10,8 +10,13 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from hypothesis import settings
 
 import epiclick as ec
+
+# the same examples everywhere, however busy the machine is
+settings.register_profile("epiclick", deadline=None, derandomize=True)
+settings.load_profile("epiclick")
 
 COMPILED = "JAX_COMPILATION_CACHE_DIR"
 OWN_COMPILED: list[str] = []

@@ -7,6 +7,21 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 
+def printable(text: str) -> str:
+    r"""The text with control characters, which names and ids may contain, written as escapes.
+
+    Printed as they are, they could move the cursor, change colours or reverse the text around them.
+
+    >>> printable("red \x1b[31m\nnext line")
+    'red \\x1b[31m\nnext line'
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() or each == "\n" else repr(each)[1:-1] for each in text
+    )
+
+
 @dataclass(frozen=True)
 class Problem:
     """One kind of mistake in the input.
@@ -53,7 +68,7 @@ class InputError(ValueError):
 
     def __init__(self, message: str, *, code: str, problems: Sequence[Problem] = ()) -> None:
         """Store the code and the problems along with the message."""
-        super().__init__(message)
+        super().__init__(printable(message))
         self.code = code
         self.problems = tuple(problems)
 

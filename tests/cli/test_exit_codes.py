@@ -180,7 +180,7 @@ def test_a_folder_that_was_deleted_is_named(
         (["simulate", "--out", ""], "simulate: --out is empty"),
         (["demo", "--out", ""], "demo: --out is empty"),
         ([""], "there is no verb ''"),
-        (["count", "\udcff.csv"], "no file at \udcff.csv"),
+        (["count", "\udcff.csv"], r"no file at \udcff.csv"),
         (["count", "clicks.csv", "--out", "\udcff.parquet"], "is not UTF-8"),
         (["simulate", "--queries", "20", "--pages", "50", "--out", "\udcff"], "is not UTF-8"),
         (["demo", "--out", "\udcff"], "is not UTF-8"),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from epiclick.data.leftovers import AS_LONG_AS
-from epiclick.errors import InputError, InputWarning, cannot_write, shortened
+from epiclick.errors import InputError, InputWarning, cannot_write, printable, shortened
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,11 +53,12 @@ def print_table(
     from rich.markup import escape
     from rich.table import Table
 
-    listed = [list(row) for row in rows]
+    title, columns = printable(title), [*map(printable, columns)]
+    listed = [[*map(printable, row)] for row in rows]
     console = Console()
-    widths = column_widths([list(columns), *listed], console.width - 3 * len(columns) - 1)
+    widths = column_widths([columns, *listed], console.width - 3 * len(columns) - 1)
     if widths is not None:
-        table = Table(title=title, title_justify="left", title_style="bold")
+        table = Table(title=escape(title), title_justify="left", title_style="bold")
         for column, width in zip(columns, widths, strict=True):
             justify: Literal["left", "right"] = "left" if column in prose else "right"
             table.add_column(escape(column), justify=justify, width=width)
@@ -96,7 +97,7 @@ def column_widths(rows: Sequence[Sequence[str]], room: int) -> list[int] | None:
 def note(message: str, *, quiet: bool = False) -> None:
     """Print a remark to standard error."""
     if not quiet:
-        print(message, file=sys.stderr)
+        print(printable(message), file=sys.stderr)
 
 
 @contextmanager
@@ -159,7 +160,7 @@ def print_warning(message: str, *, quiet: bool) -> None:
 def print_text(text: str) -> None:
     """Print sentences wrapped to the terminal; paths and names are not broken."""
     width = min(shutil.get_terminal_size().columns, 80)
-    for line in text.splitlines():
+    for line in printable(text).splitlines():
         print(textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False))
 
 

@@ -23,6 +23,7 @@ from epiclick.errors import (
     InputError,
     cannot_use,
     cannot_write,
+    printable,
     refusal_of,
 )
 
@@ -162,7 +163,7 @@ def _fail(message: str, code: int) -> int:
     """Print the message to standard error; returns the code."""
     if os.environ.get(TRACEBACK) and sys.exc_info()[0] is not None:
         traceback.print_exc()
-    print(f"epiclick: {message}", file=sys.stderr)
+    print(f"epiclick: {printable(message)}", file=sys.stderr)
     return code
 
 
