@@ -25,6 +25,9 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	@$(VENV)/bin/epiclick demo
 
+# tests start many programs, which load faster from compiled files, also where writing these is off
+test test-quick: export PYTHONDONTWRITEBYTECODE =
+
 test: $(READY)
 	@echo "== all tests, on two processes"
 	@$(PYTHON) -m pytest -n 2 --dist worksteal

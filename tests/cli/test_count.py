@@ -13,12 +13,9 @@ import pytest
 
 from epiclick.cli.main import run
 
+from .conftest import epiclick
+
 pytestmark = pytest.mark.slow
-
-
-def epiclick(*arguments: object, **options: object) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "epiclick", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)  # type: ignore[call-overload]
 
 
 @pytest.fixture
@@ -29,8 +26,11 @@ def log_file(small_log: pd.DataFrame, tmp_path: Path) -> Path:
 
 
 def test_json_has_the_documented_keys(log_file: Path) -> None:
-    done = epiclick("count", log_file, "--json")
-    assert done.returncode == 0
+    # as a program, once; calls in this process go the same way
+    command = [sys.executable, "-m", "epiclick", "count", str(log_file), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == epiclick("count", log_file, "--json").out
     record = json.loads(done.stdout)
     assert record == {
         "schema_version": 1,
@@ -51,19 +51,19 @@ def test_people_get_a_table_and_the_names_that_were_taken(log_file: Path, tmp_pa
     renamed = tmp_path / "renamed.csv"
     pd.read_csv(log_file).rename(columns={"position": "rank"}).to_csv(renamed, index=False)
     done = epiclick("count", renamed)
-    assert "6 pages, 6 pairs of 2 queries, 18 displays, 6 clicks" in done.stdout
-    assert "Click rate by position" in done.stdout
-    assert "columns: position from rank" in done.stderr
-    assert max(map(len, done.stdout.splitlines())) <= 80
-    assert "\x1b" not in done.stdout
-    assert epiclick("count", renamed, "--quiet").stderr == ""
+    assert "6 pages, 6 pairs of 2 queries, 18 displays, 6 clicks" in done.out
+    assert "Click rate by position" in done.out
+    assert "columns: position from rank" in done.err
+    assert max(map(len, done.out.splitlines())) <= 80
+    assert "\x1b" not in done.out
+    assert epiclick("count", renamed, "--quiet").err == ""
 
 
 def test_out_is_a_parquet_file_that_counts_again_to_the_same(
     log_file: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "counts.parquet"
-    assert epiclick("count", log_file, "--out", out).returncode == 0
+    assert epiclick("count", log_file, "--out", out).code == 0
     assert pq.read_table(out).column_names == [
         "query_id",
         "doc_id",
@@ -71,8 +71,8 @@ def test_out_is_a_parquet_file_that_counts_again_to_the_same(
         "displays",
         "clicks",
     ]
-    first = json.loads(epiclick("count", log_file, "--json").stdout)
-    assert json.loads(epiclick("count", out, "--json").stdout) == first
+    first = json.loads(epiclick("count", log_file, "--json").out)
+    assert json.loads(epiclick("count", out, "--json").out) == first
 
 
 @pytest.mark.parametrize(
@@ -90,30 +90,35 @@ def test_out_is_a_parquet_file_that_counts_again_to_the_same(
     ],
 )
 def test_bad_input_gives_code_2_one_message_and_no_file(
-    arguments: list[str], words: str, log_file: Path, tmp_path: Path
+    arguments: list[str],
+    words: str,
+    log_file: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     arguments = [str(log_file) if a == "LOG" else a for a in arguments]
     if "--out" not in arguments:
         arguments += ["--out", str(tmp_path / "counts.parquet")]
-    done = epiclick("count", *arguments, cwd=tmp_path)
-    assert done.returncode == 2
-    assert words in done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
+    done = epiclick("count", *arguments)
+    assert done.code == 2
+    assert words in done.err
+    assert "Traceback" not in done.err
+    assert done.out == ""
     assert [p.name for p in tmp_path.iterdir()] == ["clicks.csv"]
 
 
 def test_the_real_yandex_counts(shared_data: Callable[[str], Path]) -> None:
     path = shared_data("yandex-counts/counts.csv")
     done = epiclick("count", path, "--position-base", 0, "--clip-clicks", "--json")
-    record = json.loads(done.stdout)
+    record = json.loads(done.out)
     assert (record["pages"], record["pairs"]) == (None, 3258)
     assert (record["displays"], record["clicks"]) == (24_726_798, 2_434_436)
     assert "38 rows had more clicks than displays" in record["warnings"][0]
     refused = epiclick("count", path)
-    assert refused.returncode == 2
-    assert "--position-base 0" in refused.stderr
-    assert "--clip-clicks" in refused.stderr
+    assert refused.code == 2
+    assert "--position-base 0" in refused.err
+    assert "--clip-clicks" in refused.err
 
 
 def test_the_log_itself_is_never_overwritten(small_log: pd.DataFrame, tmp_path: Path) -> None:
@@ -121,8 +126,8 @@ def test_the_log_itself_is_never_overwritten(small_log: pd.DataFrame, tmp_path: 
     small_log.to_parquet(log)
     before = log.read_bytes()
     done = epiclick("count", tmp_path / "*.parquet", "--out", log)
-    assert done.returncode == 2
-    assert "is also an input; name another file" in done.stderr
+    assert done.code == 2
+    assert "is also an input; name another file" in done.err
     assert log.read_bytes() == before
 
 
@@ -130,8 +135,8 @@ def test_context_values_are_shown_as_they_are(small_log: pd.DataFrame, tmp_path:
     day = [datetime.date(2026, 1, 1 + i % 2) for i in range(18)]
     small_log.assign(day=day, kind="[red]x[/b]").to_parquet(tmp_path / "log.parquet")
     log = tmp_path / "log.parquet"
-    assert "[red]x[/b]" in epiclick("count", log, "--context", "kind,position").stdout
-    record = json.loads(epiclick("count", log, "--context", "day,position", "--json").stdout)
+    assert "[red]x[/b]" in epiclick("count", log, "--context", "kind,position").out
+    record = json.loads(epiclick("count", log, "--context", "day,position", "--json").out)
     assert record["by_position"][0]["day"] == "2026-01-01"
 
 

@@ -10,18 +10,18 @@ import pytest
 
 from epiclick.cli.main import run
 
+from .conftest import epiclick
+
 pytestmark = pytest.mark.slow
 
 SMALL = ["--queries", "30", "--docs", "6", "--features", "4", "--pages", "300", "--positions", "3"]
 
 
-def epiclick(*arguments: object) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "epiclick", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
-
-
 def test_json_has_the_documented_keys_and_the_files_the_documented_columns(tmp_path: Path) -> None:
-    done = epiclick("simulate", "--out", tmp_path / "w", *SMALL, "--theta", "1,.5,.2", "--json")
+    command = [sys.executable, "-m", "epiclick", "simulate", "--out", str(tmp_path / "w"), *SMALL]
+    done = subprocess.run(
+        [*command, "--theta", "1,.5,.2", "--json"], capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     record = json.loads(done.stdout)
     assert list(record) == [
@@ -47,8 +47,8 @@ def test_json_has_the_documented_keys_and_the_files_the_documented_columns(tmp_p
 
 
 def test_its_log_is_counted_as_it_says(tmp_path: Path) -> None:
-    world = json.loads(epiclick("simulate", "--out", tmp_path / "w", *SMALL, "--json").stdout)
-    counts = json.loads(epiclick("count", tmp_path / "w" / "clicks.parquet", "--json").stdout)
+    world = epiclick("simulate", "--out", tmp_path / "w", *SMALL, "--json").record
+    counts = epiclick("count", tmp_path / "w" / "clicks.parquet", "--json").record
     assert {k: counts[k] for k in ("pages", "displays", "clicks")} == {
         k: world[k] for k in ("pages", "displays", "clicks")
     }

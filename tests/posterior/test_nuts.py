@@ -10,6 +10,7 @@ import pytest
 from scipy import special, stats
 
 from epiclick.api import EpistemicPBM
+from epiclick.batching.pairset import PairSet
 from epiclick.click_models.pbm import PositionBased
 from epiclick.click_models.priors import UniformPrior
 from epiclick.data.counts import ClickCounts
@@ -54,7 +55,8 @@ def gaussian_and_chains(density, size: int) -> tuple[np.ndarray, np.ndarray, np.
 @pytest.fixture(scope="module")
 def both(two_positions: ClickCounts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Of one Beta for all pairs, whose mean and confidence are not known."""
-    density = density_of(two_positions)
+    # as in fits without features, pairs that are alike are counted; the grid takes them all
+    density = replace(density_of(two_positions), pairs=PairSet.distinct(two_positions, 10_000))
     prior = Prior(UniformPrior.of(1), np.concatenate([np.full(4, NOTHING), BIAS_SD]))
     return gaussian_and_chains(replace(density, prior=prior), 7)
 
