@@ -402,25 +402,19 @@ def clicks_on_average(
 
 
 def test_chains_agree_with_the_gaussian() -> None:
-    """NUTS on the same density: slopes, offsets and relevance.
-
-    Every item is on the first six pages of its query: few items differ in their displays and
-    clicks, and a step of a chain takes a tenth of the time that it takes where all do.
-    """
+    """NUTS on the same density: slopes, offsets and relevance."""
     few = ec.simulate(
-        queries=700,
-        docs=3,
+        queries=200,
+        docs=5,
         features=3,
-        pages=8_000,
+        pages=3_500,
         theta=THETA[:3],
         relevance="beta",
         users="trust",
         policy_strength=0.0,
         seed=4,
     )
-    shown = few.log.to_pandas()
-    turn = shown.groupby("query_id")["page_id"].rank("dense")
-    log = ec.read_log(shown[turn <= 6], click_model="trust")
+    log = ec.read_log(few.log, click_model="trust")
     fitted = EpistemicTrustPBM(seed=2, holdout=0).fit(log, progress=False).fitted_
     pairs = PairSet.distinct(log, 10_000, affine=True)
     density = make_density(pairs, fitted.parameters, fitted.clicks, fitted.anchor)
@@ -428,7 +422,7 @@ def test_chains_agree_with_the_gaussian() -> None:
     with jax.enable_x64(True):
         mode = find_mode(density, start)
         bayes, _ = covariances(mode, density.prior)
-        drawn = sample(density, mode.vector, bayes, 0, samples=1000, chains=2, warmup=100)
+        drawn = sample(density, mode.vector, bayes, 0, samples=250, chains=2, warmup=100)
     posterior = replace(fitted.posterior, samples=drawn)
     tables, items, clicks = [], [], []
     for each in (posterior, replace(posterior, samples=None)):
@@ -439,7 +433,7 @@ def test_chains_agree_with_the_gaussian() -> None:
         items.append(pd.concat(posterior_frames(own, log, 0.9, draws=draws), ignore_index=True))
     chains, gaussian = tables
     # what the log shows best of all, clicks per page: draws of a Gaussian in the parameters vary by
-    # a sixth more
+    # a third more, and are a fifth of a standard deviation higher
     by_chains, by_draws = clicks
     assert abs(by_draws.mean() - by_chains.mean()) < 0.2 * by_chains.std()
     assert abs(by_draws.std() / by_chains.std() - 1) < 0.25
@@ -454,8 +448,8 @@ def test_chains_agree_with_the_gaussian() -> None:
         other = (gaussian[f"{name}_high"] - gaussian[f"{name}_low"]).to_numpy()[1:]
         assert np.all(np.abs(other / width - 1) < 0.25), tables
     width = items[0]["high"] - items[0]["low"]
-    # chains move slowly along the curve: with 250 draws means of items differ by 0.03 of a width,
-    # with 600 by 0.02
+    # chains move slowly along the curve: compiled in another way, 500 draws give a B at the anchor
+    # of 0.30 or of 0.22, and items whose means differ by up to 0.15 of a width, 0.03 on average
     gap = (items[1]["mean"] - items[0]["mean"]) / width
     assert np.sqrt(np.mean(gap**2)) < 0.06
     assert abs(gap.mean()) < 0.02
