@@ -30,7 +30,7 @@ from epiclick.data.files import State, refuse_changed, state_of
 from epiclick.data.writing import folder_aside, named
 from epiclick.errors import InputError, InputWarning
 
-FORMAT = 2  # increment whenever the same file would be stored differently
+FORMAT = 3  # increment whenever the same file would be stored differently
 ABANDONED = 24 * 3600  # seconds after which a half-written entry belongs to a killed process
 DIGITS = 20
 DIGEST = "[0-9a-f]" * DIGITS  # as a glob: only folders named like ours are ever removed
