@@ -96,13 +96,31 @@ class FeatureEncoding:
                 columns[name] = Number(fill, marked)
         return cls(columns, missing_values, ignored)
 
+    @classmethod
+    def union(cls, several: "Sequence[FeatureEncoding]") -> "FeatureEncoding":
+        """An encoding to read one table for several models, none of which loses a category."""
+        first, *others = several
+        if not others:
+            return first
+        columns = dict(first.columns)
+        for other in others:
+            for name, column in other.columns.items():
+                own = columns.setdefault(name, column)
+                if isinstance(own, Category) and isinstance(column, Category):
+                    columns[name] = Category(tuple(dict.fromkeys([*own.values, *column.values])))
+        imputes = any(each.missing_values == "impute" for each in several)
+        ignored = set.intersection(*(set(each.ignored) for each in several))
+        return cls(columns, "impute" if imputes else "error", tuple(sorted(ignored)))
+
     @cached_property
     def inputs(self) -> tuple[str, ...]:
         """Names of the encoded columns, such as `brand=acme` and `price missing`."""
         found: list[str] = []
         for name, column in self.columns.items():
-            is_number = isinstance(column, Number)
-            found += [name] if is_number else [f"{name}={value}" for value in column.values]
+            if isinstance(column, Number):
+                found.append(name)
+            else:
+                found += [f"{name}={value}" for value in column.values]
             found += [f"{name} missing"] if column.marked else []
         return tuple(found)
 

@@ -63,7 +63,7 @@ class FeatureRows:
     categories: Mapping[str, Mapping[str, int]]
     ignored: tuple[str, ...]
     ids: Literal["auto", "string", "integer"]
-    options: FeatureOptions = FeatureOptions()
+    options: FeatureOptions = field(default_factory=FeatureOptions)
     snapshot: Snapshot | None = None
 
     @classmethod
@@ -227,7 +227,7 @@ def _several_days(opened: Source, day: str, keys: Sequence[str]) -> list[Problem
             "chosen",
             remedy="Choose the day before the first display of the log, so that no feature is an "
             "effect of its clicks: --features-as-of DAY (in Python: as_of=DAY) uses the latest "
-            "row of each key on or before that day.",
+            "row of each key on or before that day, and latest the last of all.",
             code="snapshots-need-a-day",
         )
     ]

@@ -26,7 +26,7 @@ from epiclick.errors import InputError, InputWarning, Problem
 
 if TYPE_CHECKING:
     from epiclick.data.feature_rows import FeatureRows
-    from epiclick.data.keyed_tables import JoinedMatrix, KeyedTable
+    from epiclick.data.keyed_tables import KeyedTable
 
 MAX_DEVIATIONS = 10.0
 """Scaled features are clipped to this many standard deviations, so that one value outside the
@@ -195,10 +195,10 @@ class FeatureTable:
 
     keys: pa.Table
     names: tuple[str, ...]
-    matrix: "np.ndarray | JoinedMatrix"  # (rows, features) float32
+    matrix: Any  # (rows, features) float32: an array, or a `JoinedMatrix`
     categories: Categories = field(default_factory=dict)
     missing: Mapping[str, int] = field(default_factory=dict)
-    options: FeatureOptions = FeatureOptions()
+    options: FeatureOptions = field(default_factory=FeatureOptions)
     encoder: RowEncoder | None = None
     parts: "tuple[KeyedTable, ...]" = ()
     as_of: str | None = None
@@ -495,7 +495,7 @@ def _read_table(
 
 def rows_of(matrix: np.ndarray, index: Sequence[int] | np.ndarray) -> np.ndarray:
     """Rows of a matrix, read into memory."""
-    if isinstance(matrix, np.memmap) and isinstance(matrix.base, mmap.mmap):
+    if matrix.shape[1] and isinstance(matrix, np.memmap) and isinstance(matrix.base, mmap.mmap):
         return _read_rows(matrix, np.asarray(index, np.int64))
     return np.asarray(matrix[index], dtype=np.float32)
 

@@ -187,7 +187,9 @@ def joined(parts: Sequence[KeyedTable], options: FeatureOptions) -> FeatureTable
     pairs = [part for part in parts if part.has_pairs]
     if not pairs:
         none = pa.table({name: pa.array([], pa.null()) for name in IDS})
-        return _table(parts, options, none, _matrix(parts, none), parts)
+        empty = tuple(np.zeros(0, np.int64) for _ in parts)
+        matrix = JoinedMatrix(tuple(part.matrix for part in parts), empty)
+        return _table(parts, options, none, matrix, parts)
     keys = _all_pairs(pairs)
     matrix = _matrix(parts, keys)
     if options.missing_values == "error" and (problems := _unmatched(parts, keys, matrix)):
@@ -259,7 +261,8 @@ def _check_days(parts: Sequence[KeyedTable], options: FeatureOptions) -> None:
 
 def _same_features(parts: Sequence[KeyedTable]) -> list[Problem]:
     """Features that two tables have."""
-    problems, owner = [], {}
+    problems: list[Problem] = []
+    owner: dict[str, KeyedTable] = {}
     for part in parts:
         for name in part.names:
             if name in owner:
@@ -290,9 +293,7 @@ def _all_pairs(pairs: Sequence[KeyedTable]) -> pa.Table:
     return keys
 
 
-def _unmatched(
-    parts: Sequence[KeyedTable], keys: pa.Table, matrix: JoinedMatrix
-) -> list[Problem]:
+def _unmatched(parts: Sequence[KeyedTable], keys: pa.Table, matrix: JoinedMatrix) -> list[Problem]:
     """Candidates that have no row in some table."""
     problems = []
     for part, row in zip(parts, matrix.row, strict=True):
@@ -316,9 +317,7 @@ def _unmatched(
     return problems
 
 
-def _with_further(
-    parts: Sequence[KeyedTable], keys: pa.Table, matrix: JoinedMatrix
-) -> pa.Table:
+def _with_further(parts: Sequence[KeyedTable], keys: pa.Table, matrix: JoinedMatrix) -> pa.Table:
     """The keys with `split`, `label` and `new_item`: of each, the first that a table has."""
     for part, row in zip(parts, matrix.row, strict=True):
         where = pa.array(row, mask=row < 0)

@@ -5,6 +5,8 @@ It must be known before the clicks it is to explain: a later snapshot of, say, a
 them. So a day is never chosen silently.
 """
 
+import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -12,13 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 from epiclick.data.engine import Source
 from epiclick.data.feature_options import LATEST
-from epiclick.errors import InputError, Problem
+from epiclick.errors import InputError, InputWarning, Problem
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
 NAMES = ("day", "date", "snapshot", "snapshot_date", "snapshot_day", "as_of", "ds", "dt")
 """Names of a column of days, in any case."""
+
+TIMES = ("timestamp", "time", "ts", "event_time", "event_timestamp", "datetime")
+"""Names of a column of times in a log."""
 
 ISO_DAY = r"^\d{4}-\d{2}-\d{2}([T ].*)?$"
 
@@ -108,6 +113,36 @@ def days_of(opened: Source, column: str) -> tuple[str, str]:
     day, _ = _comparable(opened, opened.table[column], LATEST)
     found = opened.table.aggregate(first=day.min(), last=day.max()).to_pyarrow().to_pylist()[0]
     return str(found["first"]), str(found["last"])
+
+
+def first_day(source: Any, where: str | None = None) -> str | None:
+    """The first day of a log, from a column that is called and written like one; else None."""
+    from epiclick.data.sources import open_source
+    from epiclick.data.where import select_where
+
+    opened = open_source(source)
+    names = [name for name in opened.table.columns if name.lower() in (*NAMES, *TIMES)]
+    dates = [name for name in names if _is_dates(opened, name)]
+    if len(dates) != 1:
+        return None
+    table = opened.table if where is None else select_where(opened, where, opened.table)
+    day, _ = _comparable(opened, table[dates[0]], LATEST)
+    first = table.aggregate(first=day.min()).to_pyarrow().to_pylist()[0]["first"]
+    return None if first is None else str(first)
+
+
+def warn_if_later(as_of: str | None, first: str | None) -> None:
+    """Warn if features are of a later day than the first of a log, where both are dates."""
+    if as_of is None or first is None or not all(re.match(ISO_DAY, d) for d in (as_of, first)):
+        return
+    if as_of[:10] > first[:10]:
+        warnings.warn(
+            f"the features are of snapshots up to {as_of[:10]}, and the log begins on {first[:10]}: "
+            "features that depend on clicks, such as a click rate, contain those that they are to "
+            "explain. Use snapshots from before the log with --features-as-of (in Python: as_of)",
+            InputWarning,
+            stacklevel=4,
+        )
 
 
 def _by(keys: Sequence[str]) -> Any:

@@ -199,7 +199,11 @@ def to_inference_data(
     rng = np.random.default_rng([seed, 9])
     drawn = independent_draws(fitted, draws, kind, rng)
     found = None
-    table = None if features is None or fitted.features is None else read_features(features, like=fitted)
+    table = (
+        None
+        if features is None or fitted.features is None
+        else read_features(features, like=fitted)
+    )
     if counts is not None:
         if table is not None and counts.features is None:
             counts = counts.with_features(table)
