@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typer import Option
 
 from epiclick.cli import console
-from epiclick.data.feature_encoding import FeatureEncoding
 from epiclick.data.feature_options import MAX_CATEGORIES
 from epiclick.errors import InputError
 
 if TYPE_CHECKING:
     from epiclick.api import BaseModel
+    from epiclick.data.feature_encoding import FeatureEncoding
     from epiclick.data.features import FeatureTable
 
 
@@ -61,7 +61,7 @@ class GivenFeatures:
             help="Of daily snapshots, use the latest on or before this day; or latest.",
         ),
     ] = None
-    like: FeatureEncoding | None = field(default=None, init=False)
+    like: "FeatureEncoding | None" = field(default=None, init=False)
     _read: "dict[str, FeatureTable]" = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -90,6 +90,8 @@ class GivenFeatures:
 
     def for_models(self, models: "Iterable[BaseModel]") -> "GivenFeatures":
         """The same files, read as the models were trained to read them."""
+        from epiclick.data.feature_encoding import FeatureEncoding
+
         specs = [model.fitted_.features for model in models]
         found = replace(self)
         known = [spec.how for spec in specs if spec is not None]

@@ -9,14 +9,14 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
 from epiclick.data.checksums import get, texts
+from epiclick.data.feature_options import MissingValues
 from epiclick.errors import InputError, InputWarning, Problem, did_you_mean
 
-MissingValues: TypeAlias = Literal["error", "impute"]
 SHOWN = 3
 
 LEAST_DEVIATION = 0.25
@@ -332,8 +332,8 @@ def _newly_missing(encoding: FeatureEncoding, missing: Mapping[str, int]) -> lis
     named = ", ".join(f"{name}: {count:,}" for name, count in list(new.items())[:SHOWN])
     more = f" and {len(new) - SHOWN} more features" if len(new) > SHOWN else ""
     return [
-        f"values are missing that never were in training ({named}{more}); the mean of the training "
-        "pairs is used, and what their absence means is not known"
+        f"values are missing that never were in training ({named}{more}), so what that means is "
+        "not known; numbers get the mean of the training pairs, categories none of their values"
     ]
 
 

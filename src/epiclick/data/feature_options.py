@@ -2,11 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from epiclick.arguments import check_choice, check_whole, shown
-from epiclick.data.feature_encoding import FeatureEncoding, MissingValues
 from epiclick.errors import InputError
+
+if TYPE_CHECKING:
+    from epiclick.data.feature_encoding import FeatureEncoding
+
+MissingValues: TypeAlias = Literal["error", "impute"]
 
 MAX_CATEGORIES = 50
 """Different values of a text column beyond which it is refused by default."""
@@ -33,7 +37,7 @@ class FeatureOptions:
     max_categories: int = MAX_CATEGORIES
     ignore: tuple[str, ...] = ()
     as_of: str | None = None
-    like: FeatureEncoding | None = None
+    like: "FeatureEncoding | None" = None
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -47,7 +51,7 @@ class FeatureOptions:
     @classmethod
     def of(
         cls,
-        like: FeatureEncoding | None = None,
+        like: "FeatureEncoding | None" = None,
         missing_values: MissingValues | None = None,
         max_categories: int | None = None,
         ignore: Any = (),

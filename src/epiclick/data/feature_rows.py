@@ -218,7 +218,7 @@ def _several_days(opened: Source, day: str, keys: Sequence[str]) -> list[Problem
     """The problem that keys have rows of several days, none of which was chosen."""
     table = opened.table
     times = table.group_by(keys).aggregate(times=table.count())
-    if not times.filter(times.times > 1).limit(1).count().execute():
+    if not times.filter(times.times > 1).limit(1).count().to_pyarrow().as_py():
         return []
     first, last = days_of(opened, day)
     return [
@@ -276,7 +276,7 @@ def _categories(
         if isinstance(known, Category):
             found[name] = _known_values(counted, known.values)
             continue
-        distinct = int(counted.count().execute())
+        distinct = counted.count().to_pyarrow().as_py()
         if distinct > options.max_categories:
             shown = counted.order_by("value").limit(3).to_pyarrow()["value"].to_pylist()
             problems.append(

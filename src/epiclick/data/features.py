@@ -14,14 +14,14 @@ import pyarrow as pa
 
 from epiclick.arguments import as_numbers, check_choice, shown
 from epiclick.data.arrays import as_array, locate_rows
-from epiclick.data.cache import stored
+from epiclick.data.cache import find_stored, stored
 from epiclick.data.feature_encoding import (
     Categories,
+    Category,
     FeatureEncoding,
-    MissingValues,
     RowEncoder,
 )
-from epiclick.data.feature_options import FeatureOptions
+from epiclick.data.feature_options import FeatureOptions, MissingValues
 from epiclick.errors import InputError, InputWarning, Problem
 
 if TYPE_CHECKING:
@@ -467,19 +467,19 @@ def _read_table(
             find().store(folder)
             refuse_changed(find_files(paths), before)  # a folder may have gained a file
 
-        entry = stored(
-            ", ".join(str(Path(path).absolute()) for path in paths) or "table",
-            files,
-            {
-                "reader": "features",
-                "columns": dict(columns),
-                "ids": ids,
-                "needs_features": needs_features,
-                **options.to_dict(),
-            },
-            build,
-            cache=cache and bool(paths),
-        )
+        name = ", ".join(str(Path(path).absolute()) for path in paths) or "table"
+        how: dict[str, Any] = {"reader": "features", "columns": dict(columns), "ids": ids}
+        how["needs_features"] = needs_features
+        cache = cache and bool(paths)
+        entry = None
+        if cache and options.like is not None:
+            # what was read without a model will do if the model takes the columns for the same
+            before_model = replace(options, like=None)
+            entry = find_stored(name, files, {**how, **before_model.to_dict()})
+            if entry is not None and not _agree(options.like, entry.meta):
+                entry = None
+        if entry is None:
+            entry = stored(name, files, {**how, **options.to_dict()}, build, cache=cache)
         matrix, keys, meta = entry.matrix, entry.keys, dict(entry.meta)
     if meta["ignored"]:
         warnings.warn(
@@ -491,6 +491,12 @@ def _read_table(
         )
     warn_clipped(meta["source"], meta["clipped"])
     return KeyedTable.of(keys, matrix, meta)
+
+
+def _agree(like: FeatureEncoding, meta: Mapping[str, Any]) -> bool:
+    """Whether a table has the categories of a model, and no others."""
+    own = {name for name, column in like.columns.items() if isinstance(column, Category)}
+    return own == set(meta["categories"]) and not set(meta["names"]) & set(like.ignored)
 
 
 def rows_of(matrix: np.ndarray, index: Sequence[int] | np.ndarray) -> np.ndarray:

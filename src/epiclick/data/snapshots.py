@@ -78,7 +78,7 @@ def select_as_of(
     """The rows of a source with the latest day of their key on or before a day."""
     table = opened.table
     day, wanted = _comparable(opened, table[column], as_of)
-    if without := int(day.isnull().sum().execute()):
+    if without := day.isnull().sum().to_pyarrow().as_py():
         problem = Problem(
             f"{column}, the day of a snapshot, is missing or not a day",
             without,
@@ -86,7 +86,7 @@ def select_as_of(
             code="missing-value",
         )
         raise InputError.of(opened.name, [problem])
-    total = int(table.count().execute())
+    total = table.count().to_pyarrow().as_py()
     known = table if wanted is None else table.filter(day <= wanted)
     # rows of the same day stay, so that repeated keys are reported as in any other table
     own_day = _comparable(opened, known[column], as_of)[0]
@@ -103,7 +103,7 @@ def select_as_of(
             "a later day, or earlier snapshots.",
             code="no-snapshot",
         )
-    later = total - int(known.count().execute())
+    later = total - known.count().to_pyarrow().as_py()
     chosen_rows = Snapshot(column, str(first), str(last), later, total - later - used)
     return replace(opened, table=chosen.drop(column)), chosen_rows
 
@@ -137,9 +137,9 @@ def warn_if_later(as_of: str | None, first: str | None) -> None:
         return
     if as_of[:10] > first[:10]:
         warnings.warn(
-            f"the features are of snapshots up to {as_of[:10]}, and the log begins on {first[:10]}: "
-            "features that depend on clicks, such as a click rate, contain those that they are to "
-            "explain. Use snapshots from before the log with --features-as-of (in Python: as_of)",
+            f"the features are of snapshots up to {as_of[:10]}, and the log begins on "
+            f"{first[:10]}: features that depend on clicks, such as a click rate, contain those that they are "
+            "to explain. Use snapshots from before the log with --features-as-of (in Python: as_of)",
             InputWarning,
             stacklevel=4,
         )
