@@ -92,7 +92,8 @@ def read_log(
     Args:
         source: a Parquet, CSV or JSON-lines file, a folder or glob of them, a list of these, a
             pandas DataFrame, an Arrow or an Ibis table; one row per display, or counted rows.
-        features: any of these, with `query_id`, `doc_id` and one column per feature.
+        features: any of these, with `query_id`, `doc_id` and one column per feature; a list of
+            tables keyed by query, item or both; or what `read_features` has read with its options.
         missing_features: what to do with pairs without features.
         options: how to read the log; single settings can be given by name instead, such as
             `position_base=0` or `where="day >= '2026-01-01'"` (see `LogOptions`).

@@ -138,8 +138,9 @@ def warn_if_later(as_of: str | None, first: str | None) -> None:
     if as_of[:10] > first[:10]:
         warnings.warn(
             f"the features are of snapshots up to {as_of[:10]}, and the log begins on "
-            f"{first[:10]}: features that depend on clicks, such as a click rate, contain those that they are "
-            "to explain. Use snapshots from before the log with --features-as-of (in Python: as_of)",
+            f"{first[:10]}: features that depend on clicks, such as a click rate, contain those "
+            "that they are to explain. Use snapshots from before the log with --features-as-of "
+            "(in Python: as_of)",
             InputWarning,
             stacklevel=4,
         )

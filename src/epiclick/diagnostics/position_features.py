@@ -21,9 +21,9 @@ from epiclick.data.counts import ClickCounts
 
 NEARLY = 0.85
 """Correlation from which a feature is reported. In 42 simulated worlds the strongest of 2 to 20
-features that a ranker combines had 0.14 to 0.78, the largest of two and without noise. The mean position in an earlier log of the same ranker had 0.98 to 1.00 without noise, 0.78
-to 0.91 with little of it, and 0.34 to 0.62 with much, where it determines little; in the same log
-it has 1."""
+features that a ranker combines had 0.14 to 0.78, the largest of two and without noise. The mean
+position in an earlier log of the same ranker had 0.98 to 1.00 without noise, 0.78 to 0.91 with
+little of it, and 0.34 to 0.62 with much, where it determines little; in the same log it has 1."""
 
 MOST_PAIRS = 20_000
 """Pairs to measure it on: enough to know a correlation to 0.01."""
