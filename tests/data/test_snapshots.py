@@ -65,7 +65,8 @@ def test_the_latest_row_on_or_before_a_day_is_used(tmp_path: Path, kind: str, su
         wanted = expected(last)
         own = pd.DataFrame({name: table.keys[name].to_numpy() for name in ("query_id", "doc_id")})
         own["ctr"] = table.rows(np.arange(len(table)))[:, table.names.index("ctr")]
-        own = own.sort_values(["query_id", "doc_id"]).reset_index(drop=True)
+        if suffix:  # rows are in the order of their keys, which are text in a CSV file
+            own = own.sort_values(["query_id", "doc_id"]).reset_index(drop=True)
         pd.testing.assert_frame_equal(own, wanted[own.columns], check_dtype=False, rtol=1e-6)
         later = (TABLE["day"] > last).sum()
         assert f"{later} rows of later days" in table.notes[0]

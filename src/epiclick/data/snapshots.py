@@ -105,7 +105,9 @@ def select_as_of(
         )
     later = total - known.count().to_pyarrow().as_py()
     chosen_rows = Snapshot(column, str(first), str(last), later, total - later - used)
-    return replace(opened, table=chosen.drop(column)), chosen_rows
+    # a window leaves rows in any order, and results must not depend on it
+    ordered = chosen.order_by(list(keys)).drop(column)
+    return replace(opened, table=ordered), chosen_rows
 
 
 def days_of(opened: Source, column: str) -> tuple[str, str]:
