@@ -164,7 +164,7 @@ class BaseModel(Parametrised, ABC):
     def feature_names_in_(self) -> np.ndarray:
         """Names of the features that the model was trained on; empty without features."""
         features = self._fitted.features
-        return np.array([] if features is None else features.names, dtype=object)
+        return np.array([] if features is None else features.columns, dtype=object)
 
     def position_bias(
         self, kind: BiasKind | None = None, *, level: float | None = None
@@ -244,7 +244,7 @@ class BaseModel(Parametrised, ABC):
         """`relevance` in chunks of rows, for more items than fit in memory."""
         items = self._fitted.items
         if features is not None:
-            table = read_features(features)
+            table = read_features(features, like=self._fitted)
             yield from relevance_frames(self._fitted, table, self.level, above=above)
         elif items is not None:
             converted = conversion_of_items(self._fitted)

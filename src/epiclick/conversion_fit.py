@@ -50,7 +50,10 @@ def fit_outcomes(
         held_out = None
     if not len(fitted.queries.held_out):
         own = replace(own, holdout=0.0)  # as for clicks, whose fit has said why
-    conversion = fit_model(own, clicked, held_out, init=earlier, progress=progress)
+    encoding = None if fitted.features is None else fitted.features.encoding
+    conversion = fit_model(
+        own, clicked, held_out, init=earlier, progress=progress, encoding=encoding
+    )
     if fitted.items is not None:
         conversion = replace(conversion, items=kept_conversions(conversion, counts, plan.level))
     found = check_positions(counts)

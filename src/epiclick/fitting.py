@@ -13,11 +13,12 @@ import pandas as pd
 
 from epiclick.arguments import ThetaPosterior
 from epiclick.batching.batches import Shapes
-from epiclick.batching.pairset import Inputs, PairSet, fit_scaler
+from epiclick.batching.pairset import Inputs, PairSet, fit_scaler, rows_for_scale
 from epiclick.click_models.click_model import SATISFACTION, ClickModel
 from epiclick.click_models.registry import CLICK_MODELS
 from epiclick.data.arrays import is_among, locate_rows
 from epiclick.data.counts import ClickCounts
+from epiclick.data.feature_encoding import FeatureEncoding
 from epiclick.data.features import FeatureScaler
 from epiclick.diagnostics.checks import check_fit
 from epiclick.diagnostics.reading_check import mean_log_likelihood, reading_record
@@ -121,6 +122,7 @@ def fit_model(
     resume: bool = False,
     progress: bool = True,
     randomised: ClickCounts | None = None,
+    encoding: FeatureEncoding | None = None,
 ) -> FittedModel:
     """Fit a model to counts.
 
@@ -133,6 +135,8 @@ def fit_model(
         resume: continue from the checkpoint.
         progress: show a progress bar, on a terminal.
         randomised: pages with a random ranking, not in `counts`, to compare position bias with.
+        encoding: of features that are categories or may be missing; default that of `init`, else
+            it is learned from the training pairs.
     """
     if not plan.objective.is_point or plan.posterior == "nuts":
         refuse_after_fork()  # these use jax
@@ -140,6 +144,10 @@ def fit_model(
     counts = _with_usable_clusters(plan, _explained(clicks, counts))
     valid = None if valid is None else _explained(clicks, valid)
     train, held_out = _hold_out(plan, counts, valid)
+    encoding = _encoding(train, init) if encoding is None else encoding
+    if encoding is not None:
+        counts, train = _encoded(counts, encoding), _encoded(train, encoding)
+        held_out = None if held_out is None else _encoded(held_out, encoding)
     if plan.anchor is not None and not clicks.knows_examination:
         check_anchor(train, plan.anchor)
     scaler = fit_scaler(train) if init is None or init.features is None else init.features.scaler
@@ -427,6 +435,21 @@ def _hold_out(
     return counts, None
 
 
+def _encoding(train: ClickCounts, init: FittedModel | None) -> FeatureEncoding | None:
+    """How features become numbers, as in the model to start from; None if they are numbers."""
+    if train.features is None:
+        return None
+    if init is None or init.features is None:
+        return train.features.learn_encoding(rows_for_scale(train))
+    is_plain = init.features.encoding is None and train.features.is_plain
+    return None if is_plain else init.features.how
+
+
+def _encoded(counts: ClickCounts, encoding: FeatureEncoding) -> ClickCounts:
+    assert counts.features is not None
+    return replace(counts, features=counts.features.encoded(encoding))
+
+
 def _explained(clicks: ClickModel, counts: ClickCounts) -> ClickCounts:
     """The counts without clicks that the click model gives probability 0, with a warning.
 
@@ -593,7 +616,9 @@ def _gather(
     best = trained.history[trained.best_epoch - 1]
     features = None
     if scaler is not None and train.features is not None:
-        features = FeatureSpec(train.features.names, scaler)
+        encoder = train.features.encoder
+        encoding = None if encoder is None else encoder.encoding
+        features = FeatureSpec(train.features.names, scaler, encoding=encoding)
     summary = TrainingSummary(
         pairs=len(train),
         displays=train.total_displays,

@@ -11,6 +11,7 @@ import numpy as np
 from epiclick.batching.batches import Batches, Shapes
 from epiclick.batching.distinct import distinct_counts
 from epiclick.data.counts import ClickCounts
+from epiclick.data.feature_encoding import LEAST_DEVIATION
 from epiclick.data.features import FeatureScaler
 from epiclick.likelihood.pairs import PairBatch
 from epiclick.relevance.heads import exposure
@@ -73,8 +74,19 @@ def fit_scaler(counts: ClickCounts) -> FeatureScaler | None:
     """A scaler fitted to the pairs' features, or to evenly spaced ones; None without features."""
     if counts.features is None or counts.feature_row is None:
         return None
-    step = -(-len(counts) // MOST_FOR_SCALE)
-    return FeatureScaler.fit(counts.features.rows(counts.feature_row[::step]))
+    scaler = FeatureScaler.fit(counts.features.rows(rows_for_scale(counts)))
+    if counts.features.encoder is None:
+        return scaler
+    # signed logarithms of 0 and 1 differ by log 2
+    least = LEAST_DEVIATION * np.log(2)
+    rare = counts.features.encoder.encoding.is_binary & (scaler.scale < least)
+    return FeatureScaler(scaler.mean, np.where(rare, least, scaler.scale))
+
+
+def rows_for_scale(counts: ClickCounts) -> np.ndarray:
+    """Rows of the features of all pairs, or of evenly spaced ones."""
+    assert counts.feature_row is not None
+    return counts.feature_row[:: -(-len(counts) // MOST_FOR_SCALE)]
 
 
 class Origin(NamedTuple):

@@ -219,7 +219,7 @@ def digits_for(widths: Iterable[float]) -> int:
 def compare(
     model: options.Model,
     ranking: options.Ranking,
-    features: options.Features = None,
+    features: options.GivenFeatures = options.NO_FEATURES,
     clicks: options.Traffic = None,
     exposure_from: options.ExposureFrom = None,
     backtest: options.Backtest = None,
@@ -290,7 +290,6 @@ def compare(
         true_values_sentence,
     )
     from epiclick.comparison.several_models import SeveralModels
-    from epiclick.data.features import read_features
     from epiclick.data.files import unchanged
     from epiclick.evaluation.truth import read_truth
 
@@ -309,8 +308,8 @@ def compare(
         log_options = given.over_saved(fitted.fitted_.options, logs, quiet=silent)
         if backtest:
             options.warn_of_same_files(backtest, clicks or [])
-        with unchanged([*logs, *([joined] if joined else [])]):
-            table = None if joined is None else read_features(joined, ids=log_options.ids)
+        with unchanged([*logs, *joined.paths]):
+            table = joined.read(log_options.ids, quiet=silent) if joined else None
             counts = options.read_counts(clicks, log_options, quiet=silent) if clicks else None
             if exposure_from and counts is not None:
                 earlier = options.read_counts(exposure_from, log_options, quiet=silent)

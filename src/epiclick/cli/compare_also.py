@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from epiclick.data.features import FeatureTable
 
 
-def load_others(first: Path, also: Sequence[Path], features: str | None) -> "dict[str, BaseModel]":
+def load_others(
+    first: Path, also: Sequence[Path], features: options.GivenFeatures
+) -> "dict[str, BaseModel]":
     """The other models by their names, each of which must differ from the first's."""
     from epiclick.api import load
 
@@ -43,7 +45,7 @@ class Logs:
 
     clicks: Sequence[str]
     backtest: Sequence[str]
-    features: str | None
+    features: options.GivenFeatures
     missing_features: Literal["error", "drop"]
     given: options.GivenOptions
 
@@ -60,7 +62,7 @@ def compared_by(
 
     own = logs.given.over_saved(other.fitted_.options, [], quiet=True)
     has_features = other.fitted_.features is not None
-    joined = logs.features if has_features else None
+    joined = logs.features if has_features else options.NO_FEATURES
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InputWarning)  # of logs read before
         counts = options.read_counts(logs.clicks, own, quiet=True) if logs.clicks else None

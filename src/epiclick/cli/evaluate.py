@@ -182,7 +182,7 @@ def _overall(scores: "ClickScores") -> list[str]:
 def evaluate(
     model: options.Model,
     log: options.Logs,
-    features: options.Features = None,
+    features: options.GivenFeatures = options.NO_FEATURES,
     train: Annotated[
         list[str] | None,
         Option(

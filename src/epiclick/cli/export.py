@@ -182,7 +182,7 @@ def export(
         ),
     ],
     out: Annotated[Path, Option(help="File to write.", show_default=False)],
-    features: options.Features = None,
+    features: options.GivenFeatures = options.NO_FEATURES,
     clicks: options.Clicks = None,
     how: Annotated[
         Literal["posterior", "propensity"] | None,
@@ -227,7 +227,6 @@ def export(
     Example: epiclick export model --to qrels --features features.parquet --out qrels.txt
     """
     from epiclick.api import load
-    from epiclick.data.features import read_features
     from epiclick.data.files import unchanged
 
     silent = quiet or as_json
@@ -242,7 +241,7 @@ def export(
     }
     settings = {name: value for name, value in settings.items() if value is not None}
     target = target_of(to, settings)
-    inputs = [*(clicks or []), *([features] if features else [])]
+    inputs = [*(clicks or []), *features.paths]
     console.check_file(out, target.suffixes, target.called, target.example, inputs)
     fitted = load(model)
     if target.needs_items:
@@ -251,9 +250,11 @@ def export(
         log_options = given.over_saved(fitted.fitted_.options, clicks or [], quiet=silent)
         counts = None
         with unchanged(inputs):
-            table = None if features is None else read_features(features, ids=log_options.ids)
+            features = features.for_models([fitted])
+            table = features.read(log_options.ids, quiet=silent) if features else None
             if clicks:
-                joined = features if target.needs_vectors or fitted.fitted_.features else None
+                needed = target.needs_vectors or fitted.fitted_.features
+                joined = features if needed else options.NO_FEATURES
                 counts = options.read_counts(
                     clicks, log_options, joined, missing_features, quiet=silent
                 )

@@ -260,7 +260,7 @@ UNITS = "whole numbers such as 64,64,32"
 def fit(
     log: options.Logs,
     out: options.OutFolder,
-    features: options.Features = None,
+    features: options.GivenFeatures = options.NO_FEATURES,
     click_model: options.ClickModel = None,
     estimator: Annotated[
         Estimator | None, Option(metavar="NAME", help=f"One of {', '.join(get_args(Estimator))}.")
@@ -355,7 +355,7 @@ def fit(
         settings["patience"] = patience or None
     clicks = options.chosen_click_model(click_model, init)
     model = make_model(estimator, settings, clicks)
-    also_read = [path for path in (features, position_bias) if path]
+    also_read = [*features.paths, *([position_bias] if position_bias else [])]
     check_model_out(out, [*log, *(valid or []), *also_read], init, overwrite=overwrite)
     checkpoint = find_checkpoint(out, resume=resume, quiet=silent)
 
@@ -367,6 +367,7 @@ def fit(
             start = load(init)
             log_options = given.over_saved(start.fitted_.options, log, quiet=silent)
             usual = start.fitted_.options.cluster
+            features = features.for_models([start])
         log_options = replace(log_options, click_model=clicks, cluster=cluster or usual)
 
         def read(which: Sequence[str], where: str | None = log_options.where) -> "ClickCounts":

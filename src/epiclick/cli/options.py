@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from typer import Argument, Option
 
 from epiclick.cli import console
+from epiclick.cli.given_features import NO_FEATURES, GivenFeatures
 from epiclick.cli.help import Verb
 from epiclick.click_models.registry import REGISTRY
 from epiclick.data.schema import LogOptions
@@ -37,10 +38,6 @@ Logs = Annotated[
     ),
 ]
 OutFolder = Annotated[Path, Option(help="Folder to write.", show_default=False)]
-Features = Annotated[
-    str | None,
-    Option(metavar="FILE", help="Features of the items: query_id, doc_id, one column per feature."),
-]
 Clicks = Annotated[
     list[str] | None,
     Option(metavar="LOG", help="Log with clicks on the items. May be repeated."),
@@ -282,6 +279,11 @@ class GivenOptions:
 
 
 NOTHING_GIVEN = GivenOptions()
+EXPANDED: Mapping[str, type[GivenOptions] | type[GivenFeatures]] = {
+    "given": GivenOptions,
+    "features": GivenFeatures,
+}
+"""Parameters of verbs that stand for several options."""
 
 
 def _unless_none(column: str) -> str | None:
@@ -290,18 +292,22 @@ def _unless_none(column: str) -> str | None:
 
 
 def reads_log(verb: Callable[..., None]) -> Callable[..., None]:
-    """Expand a verb's parameter `given` into one option per field of `GivenOptions`."""
+    """Expand a verb's parameters `given` and `features` into one option per field of theirs."""
     signature = inspect.signature(verb)
-    options = inspect.signature(GivenOptions).parameters
+    kinds = {n: kind for n, kind in EXPANDED.items() if n in signature.parameters}
+    options = {n: inspect.signature(kind).parameters for n, kind in kinds.items()}
 
     @wraps(verb)
     def call(**values: Any) -> None:
-        given = {name: values.pop(name) for name in options if name in values}
-        verb(**values, given=GivenOptions(**given))
+        found = {}
+        for parameter, kind in kinds.items():
+            own = {name: values.pop(name) for name in options[parameter] if name in values}
+            found[parameter] = kind(**own)
+        verb(**values, **found)
 
     parameters: list[inspect.Parameter] = []
     for parameter in signature.parameters.values():
-        parameters += options.values() if parameter.name == "given" else [parameter]
+        parameters += options.get(parameter.name, {parameter.name: parameter}).values()
     call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return call
 
@@ -424,28 +430,29 @@ def chosen_click_model(given: str | None, init: Path | None = None) -> str:
         raise error.with_message(message) from error
 
 
-def check_features(model: "BaseModel", features: str | None, option: str = "") -> None:
+def check_features(model: "BaseModel", features: GivenFeatures, option: str = "") -> None:
     """Refuse a model trained on features if none are given, before a log is read.
 
     `option` is the one that needs them, if only one does.
     """
     spec = model.fitted_.features
-    if spec is not None and features is None:
+    if spec is not None and not features:
         raise InputError(
-            f"{option and option + ': '}the model was trained on {len(spec.names)} features; give "
-            "those of the items with --features",
+            f"{option and option + ': '}the model was trained on {len(spec.columns)} features; "
+            "give those of the items with --features",
             code="features-needed",
         )
 
 
 def used_features(
-    models: "Iterable[BaseModel]", features: str | None, *, quiet: bool
-) -> str | None:
-    """The features if some model was trained on features; else None, with a note."""
-    if features is None or any(model.fitted_.features is not None for model in models):
-        return features
+    models: "Iterable[BaseModel]", features: GivenFeatures, *, quiet: bool
+) -> GivenFeatures:
+    """The features as the models read them; none if no model was trained on any, with a note."""
+    models = list(models)
+    if not features or any(model.fitted_.features is not None for model in models):
+        return features.for_models(models)
     console.note("no model was trained on features, so --features is not used", quiet=quiet)
-    return None
+    return NO_FEATURES
 
 
 def warn_of_same_files(backtest: Sequence[str], clicks: Sequence[str]) -> None:
@@ -484,7 +491,7 @@ def _named(logs: Sequence[str]) -> str:
 def read_counts(
     log: Sequence[str],
     options: LogOptions,
-    features: str | None = None,
+    features: GivenFeatures = NO_FEATURES,
     missing_features: Literal["error", "drop"] = "error",
     *,
     robots: bool = True,
@@ -494,8 +501,7 @@ def read_counts(
 
     `robots` is False for a fit, which looks for robots with the position bias it learns.
     """
-    from epiclick.data.features import read_features
-    from epiclick.data.readers import count_log
+    from epiclick.data.readers import count_log, warn_of_later_snapshots
 
     with console.progress("counting", quiet=quiet):
         counts, report = count_log(list(log), options)
@@ -505,10 +511,11 @@ def read_counts(
     suspected = () if report.robots is None or not robots else (report.robots.message,)
     for message in (*report.warnings, *suspected):
         warnings.warn(message, InputWarning, stacklevel=2)
-    if features is None:
+    if not features:
         return counts
     with console.progress("joining features", quiet=quiet):
-        table = read_features(features, ids=counts.options.ids)
+        table = features.read(counts.options.ids, quiet=quiet)
+        warn_of_later_snapshots(table, counts, list(log))
         joined = counts.with_features(table, missing=missing_features)
     if len(joined) < len(counts):
         missing = len(counts) - len(joined)

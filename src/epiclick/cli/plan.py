@@ -70,7 +70,7 @@ def _named_pages_out() -> Iterator[None]:
 def plan(
     model: options.Model,
     ranking: options.Ranking,
-    features: options.Features = None,
+    features: options.GivenFeatures = options.NO_FEATURES,
     clicks: options.Traffic = None,
     power: Annotated[
         float, Option(help="Probability with which the experiment is to decide.")
@@ -106,12 +106,11 @@ def plan(
     Example: epiclick plan model --ranking new=new.csv --ranking live=old.csv --clicks log.csv
     """
     from epiclick.api import load
-    from epiclick.data.features import read_features
     from epiclick.data.files import unchanged
     from epiclick.experiments.plan_experiment import plan as plan_experiment
 
     silent = quiet or as_json
-    inputs = [*(clicks or []), *([features] if features else [])]
+    inputs = [*(clicks or []), *features.paths]
     if out is not None:
         console.check_file(out, (".json",), "JSON", "plan.json", inputs)
     if pages_out is not None:
@@ -124,7 +123,7 @@ def plan(
     with console.collect_warnings(quiet=silent) as warnings:
         log_options = given.over_saved(fitted.fitted_.options, clicks or [], quiet=silent)
         with unchanged(inputs):
-            table = None if joined is None else read_features(joined, ids=log_options.ids)
+            table = joined.read(log_options.ids, quiet=silent) if joined else None
             counts = options.read_counts(clicks, log_options, quiet=silent) if clicks else None
         with console.progress("planning", quiet=silent):
             found = plan_experiment(

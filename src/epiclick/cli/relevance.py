@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def relevance(
     model: options.Model,
     out: Annotated[Path, Option(help="Parquet file to write.", show_default=False)],
-    features: options.Features = None,
+    features: options.GivenFeatures = options.NO_FEATURES,
     clicks: options.Clicks = None,
     above: Annotated[
         float | None,
@@ -40,11 +40,12 @@ def relevance(
     from epiclick.fitted.tables import check_above
 
     silent = quiet or as_json
-    inputs = [*(clicks or []), *([features] if features else [])]
+    inputs = [*(clicks or []), *features.paths]
     console.check_file(out, console.PARQUET, "Parquet", "relevance.parquet", inputs)
     check_above(above)
     fitted = load(model)
     options.check_features(fitted, features)
+    features = features.for_models([fitted])
     with console.collect_warnings(quiet=silent) as warnings:
         if clicks:
             if not isinstance(fitted, EpistemicModel):
@@ -59,7 +60,9 @@ def relevance(
             )
             frames = fitted.posterior_chunks(counts, above=above)
         else:
-            frames = fitted.relevance_chunks(features, above=above)
+            ids = fitted.fitted_.options.ids
+            table = features.read(ids, quiet=silent) if features else None
+            frames = fitted.relevance_chunks(table, above=above)
         with console.progress("writing", quiet=silent):
             rows = write_frames(frames, out)
     if as_json:

@@ -25,7 +25,7 @@ def report(
         Argument(metavar="LOG...", help="Files, folders or globs; best the log of the fit."),
     ] = None,
     out: Annotated[Path, Option(help="HTML file to write.")] = Path("report.html"),
-    features: options.Features = None,
+    features: options.GivenFeatures = options.NO_FEATURES,
     backtest: options.Backtest = None,
     ranking: Annotated[
         list[str] | None,
@@ -55,7 +55,6 @@ def report(
     """
     from epiclick.api import load
     from epiclick.comparison.compare_rankers import compare, read_rankings, true_values
-    from epiclick.data.features import read_features
     from epiclick.data.files import unchanged
     from epiclick.evaluation.truth import read_truth
     from epiclick.report.page import gather, write_report
@@ -77,14 +76,14 @@ def report(
     with console.collect_warnings(quiet=silent) as warnings:
         logs = [*(log or []), *(backtest or [])]
         log_options = given.over_saved(fitted.fitted_.options, logs, quiet=silent)
-        with unchanged([*logs, *([joined] if joined else [])]):
+        with unchanged([*logs, *joined.paths]):
             counts, later = (
                 options.read_counts(files, log_options, joined, missing_features, quiet=silent)
                 if files
                 else None
                 for files in (log, backtest)
             )
-            table = None if joined is None else read_features(joined, ids=log_options.ids)
+            table = joined.read(log_options.ids, quiet=silent) if joined else None
         if backtest and log:
             options.warn_of_same_files(backtest, log)
         own = None if fitted.fitted_.features is None else table

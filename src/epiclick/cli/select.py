@@ -69,7 +69,7 @@ def select(
             show_default="all",
         ),
     ] = None,
-    features: options.Features = None,
+    features: options.GivenFeatures = options.NO_FEATURES,
     out: Annotated[
         Path | None, Option(help="JSON file to write, for epiclick report --selection.")
     ] = None,
@@ -92,19 +92,20 @@ def select(
 
     silent = quiet or as_json
     if out is not None:
-        read = [*log, *([features] if features else [])]
+        read = [*log, *features.paths]
         console.check_file(out, SUFFIXES, "JSON", "select.json", read)
     with console.collect_warnings(quiet=silent) as warnings:
+        log_options = given.over(options.DEFAULTS)
         found = select_model(
             list(log),
             None if models is None else options.names_in(models),
-            features,
+            features.read(log_options.ids, quiet=silent) if features else None,
             holdout=holdout,
             level=level,
             seed=seed,
             missing_features=missing_features,
             progress=not silent,
-            options=given.over(options.DEFAULTS),
+            options=log_options,
         )
     if found.aliases:
         named = ", ".join(f"{name} from {own}" for name, own in found.aliases.items())

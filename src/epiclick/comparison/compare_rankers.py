@@ -126,7 +126,9 @@ def prepare(
     _check_rankings(rankings)
     if not (depth is None or is_whole(depth)):
         raise InputError(f"depth must be 1 or more, not {shown(depth)}", code="depth-out-of-range")
-    table = _features(features, clicks)
+    table = _features(fitted, features, clicks)
+    if table is not None and clicks is not None and table.is_open:
+        table = table.including(clicks.query_id, clicks.doc_id)
     traffic = None if clicks is None else traffic_of(fitted, clicks)
     read, slots = read_slots(
         fitted,
@@ -138,6 +140,10 @@ def prepare(
         uniform=weights == "uniform",
         extrapolate=extrapolate,
     )
+    if table is not None and table.is_open:
+        # candidates are what the log and the rankings show
+        table = table.including(slots.query_id, slots.doc_id)
+        clicks = None if clicks is None else clicks.with_features(table, missing="drop")
     items = items_of(fitted, slots.query_id, slots.doc_id, table, clicks)
     most = READING_PARAMETERS if fitted.clicks.has_latent_state else PARAMETERS
     draws = parameter_draws(fitted, min(most, samples), seed=seed)
@@ -297,20 +303,23 @@ def _notes(
     return tuple(notes)
 
 
-def _features(features: Any, clicks: ClickCounts | None) -> FeatureTable | None:
+def _features(
+    fitted: FittedModel, features: Any, clicks: ClickCounts | None
+) -> FeatureTable | None:
     """The feature table, which may come with the log."""
     if features is None:
         return None if clicks is None else clicks.features
     if isinstance(features, FeatureTable):
         return features
-    return read_features(features, ids="auto" if clicks is None else clicks.options.ids)
+    ids = "auto" if clicks is None else clicks.options.ids
+    return read_features(features, ids=ids, like=fitted)
 
 
 def _ids(fitted: FittedModel, features: FeatureTable | None, clicks: ClickCounts | None) -> Any:
     """How rankings must read their ids to match those of the log, the features or the model."""
     if clicks is not None:
         columns = [clicks.query_id, clicks.doc_id]
-    elif features is not None:
+    elif features is not None and len(features):
         columns = [features.keys["query_id"], features.keys["doc_id"]]
     elif fitted.items is not None:
         columns = [fitted.items.query_id, fitted.items.doc_id]

@@ -48,10 +48,15 @@ def scored_rows(
         problems.append(Problem(what, remedy=remedy, code="function-without-contexts"))
     if problems or features is None:
         raise InputError.of(name, problems)
+    features.refuse_open()
     keys = features.keys.select(["query_id", "doc_id"])
     # a copy for the user: a function that writes to its frame must not change the features
     values = features.rows(np.arange(len(features)))
     frame = pd.DataFrame(values, columns=list(features.names), copy=False)
+    for text, own in features.categories.items():
+        if text in frame:
+            number = frame[text].fillna(-1).astype(int)
+            frame[text] = pd.Categorical.from_codes(number, list(own))
     for at, column in enumerate(keys.column_names):
         frame.insert(at, column, keys[column].to_pandas())
     index = frame.index.copy()

@@ -30,7 +30,7 @@ from epiclick.data.files import State, refuse_changed, state_of
 from epiclick.data.writing import folder_aside, named
 from epiclick.errors import InputError, InputWarning
 
-FORMAT = 2  # increment whenever the same file would be stored differently
+FORMAT = 3  # increment whenever the same file would be stored differently
 ABANDONED = 24 * 3600  # seconds after which a half-written entry belongs to a killed process
 DIGITS = 20
 DIGEST = "[0-9a-f]" * DIGITS  # as a glob: only folders named like ours are ever removed
@@ -76,8 +76,7 @@ def stored(
     state = state_of(files)
     folder = cache_folder()
     if cache:
-        version = [each[:3] for each in state]  # a new inode or mode is not a new version
-        entry = folder / f"{_digest([source, dict(options)])}-{_digest([FORMAT, version])}"
+        entry = folder / _entry_name(source, state, options)
         if (found := _find(entry)) is not None:
             return found
         foreign = _foreign(entry)
@@ -93,6 +92,16 @@ def stored(
             stacklevel=3,
         )
     return _build_temporary(files, state, build)
+
+
+def find_stored(source: str, files: Sequence[Path], options: Mapping[str, Any]) -> Stored | None:
+    """The cache entry for some files, if it exists; arguments as for `stored`."""
+    return _find(cache_folder() / _entry_name(source, state_of(files), options))
+
+
+def _entry_name(source: str, state: State, options: Mapping[str, Any]) -> str:
+    version = [each[:3] for each in state]  # a new inode or mode is not a new version
+    return f"{_digest([source, dict(options)])}-{_digest([FORMAT, version])}"
 
 
 def write_entry(folder: Path, keys: pa.Table, meta: Mapping[str, Any]) -> None:

@@ -488,6 +488,7 @@ class ClickCounts:
     ) -> "ClickCounts":
         """Join features by (query_id, doc_id); pairs without them are an error or dropped."""
         check_join(features, missing)
+        features = features.including(self.query_id, self.doc_id)
         row = features.locate(self.query_id, self.doc_id)
         without = np.flatnonzero(row < 0)
         kept = self

@@ -24,7 +24,7 @@ from epiclick.data.counting import (
 from epiclick.data.counts import ClickCounts
 from epiclick.data.counts_metadata import CountsMetadata
 from epiclick.data.engine import Source, engine_errors, stoppable
-from epiclick.data.features import read_features
+from epiclick.data.features import FeatureTable, read_features
 from epiclick.data.files import damage, find_files, kind_of, paths_in, repeated_files, unchanged
 from epiclick.data.ids import settle_types, similar_queries, type_problems
 from epiclick.data.pages import (
@@ -92,7 +92,8 @@ def read_log(
     Args:
         source: a Parquet, CSV or JSON-lines file, a folder or glob of them, a list of these, a
             pandas DataFrame, an Arrow or an Ibis table; one row per display, or counted rows.
-        features: any of these, with `query_id`, `doc_id` and one column per feature.
+        features: any of these, with `query_id`, `doc_id` and one column per feature; a list of
+            tables keyed by query, item or both; or what `read_features` has read with its options.
         missing_features: what to do with pairs without features.
         options: how to read the log; single settings can be given by name instead, such as
             `position_base=0` or `where="day >= '2026-01-01'"` (see `LogOptions`).
@@ -105,9 +106,23 @@ def read_log(
         warnings.warn(message, InputWarning, stacklevel=2)
     if features is None:
         return counts
-    return counts.with_features(
-        read_features(features, ids=counts.options.ids), missing=missing_features
-    )
+    table = read_features(features, ids=counts.options.ids)
+    warn_of_later_snapshots(table, counts, source)
+    return counts.with_features(table, missing=missing_features)
+
+
+def warn_of_later_snapshots(table: FeatureTable, counts: ClickCounts, source: Any) -> None:
+    """Warn if features are of a later day than the first of the log they are joined to."""
+    if table.as_of is None:
+        return
+    from epiclick.data.snapshots import first_day, warn_if_later
+
+    first = None
+    if counts.parts is not None and counts.options.page_parts is None:
+        first = min((str(day) for day in counts.parts.to_pylist() if day is not None), default=None)
+    elif not counts_files(source):
+        first = first_day(source, counts.options.where)
+    warn_if_later(table.as_of, first)
 
 
 def count_log(source: Any, options: LogOptions) -> tuple[ClickCounts, LogReport]:

@@ -31,6 +31,7 @@ from epiclick.diagnostics.contraction import (
     prior_contraction,
 )
 from epiclick.diagnostics.placement_slope import PlacementSlope
+from epiclick.diagnostics.position_features import PositionFeatures
 from epiclick.diagnostics.randomised import (
     NOT_COMPARED,
     compare_randomised,
@@ -346,6 +347,9 @@ def check_fit(
     if (placed := PlacementSlope.of(fitted, level)) is not None:
         records["placement"] = placed.to_dict()
         words.append(placed.sentence())
+    if (leaked := PositionFeatures.of(train if whole is None else whole)) is not None:
+        records["position_features"] = leaked.to_dict()
+        warnings += leaked.warnings
     if known is not None:
         records["given_bias"] = describe_known(known, fitted.contexts, level)
     if narrowed is not None and fitted.posterior is not None:

@@ -132,6 +132,7 @@ def samples_by_features(
             "the model was trained without features, so it cannot predict from them; give clicks",
             code="trained-without-features",
         )
+    features.refuse_open()
     rows = np.arange(min(most, len(features)))
     parts = relevance_of_rows(fitted, networks_of(draws), features, rows)
     both = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
@@ -198,13 +199,17 @@ def to_inference_data(
     rng = np.random.default_rng([seed, 9])
     drawn = independent_draws(fitted, draws, kind, rng)
     found = None
-    table = None if features is None or fitted.features is None else read_features(features)
+    table = (
+        None
+        if features is None or fitted.features is None
+        else read_features(features, like=fitted)
+    )
     if counts is not None:
         if table is not None and counts.features is None:
             counts = counts.with_features(table)
         found = samples_given_clicks(fitted, drawn, counts, items, rng)
     elif features is not None:
-        found = samples_by_features(fitted, drawn, read_features(features), items, rng)
+        found = samples_by_features(fitted, drawn, read_features(features, like=fitted), items, rng)
     return _inference_data(fitted, position_bias_samples(fitted, drawn), found)
 
 

@@ -28,7 +28,7 @@ from epiclick.data.counts import ClickCounts
 from epiclick.data.features import FeatureTable
 from epiclick.data.writing import written_aside
 from epiclick.errors import InputError, InputWarning, Problem
-from epiclick.fitted.prediction import columns_of
+from epiclick.fitted.prediction import columns_of, seen_by
 from epiclick.fitted.state import FittedModel
 from epiclick.posterior.items import judged_items
 
@@ -76,8 +76,10 @@ def feature_vectors(
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """(items, features) float32 as in the table, not scaled; and their names.
 
-    In the table's order if the model was trained without features.
+    In the table's order if the model was trained without features. Categories are one-hot, and
+    missing values filled, as the model has learned it, or else from these items.
     """
+    table = table.including(query_id, doc_id)
     row = table.locate(query_id, doc_id)
     without = np.flatnonzero(row < 0)
     if len(without):
@@ -90,9 +92,12 @@ def feature_vectors(
             code="items-without-features",
         )
         raise InputError.of("features", [problem])
-    vectors = table.rows(row)
     if fitted.features is None:
-        return vectors, table.names
+        encoding = table.learn_encoding(row)
+        table = table if encoding is None else table.encoded(encoding)
+        return table.rows(row), table.names
+    table = seen_by(fitted, table)
+    vectors = table.rows(row)
     columns = columns_of(fitted, table)
     return (vectors if columns is None else vectors[:, columns]), fitted.features.names
 

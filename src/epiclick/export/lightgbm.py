@@ -192,7 +192,7 @@ def lightgbm_data(
             f"{did_you_mean(str(how), METHODS)}",
             code="unknown-method",
         )
-    table = None if features is None else read_features(features)
+    table = None if features is None else read_features(features, like=fitted)
     own = None if counts is None else counts.features
     vectors = own if table is None else table
     if vectors is None:

@@ -13,6 +13,7 @@ import pandas as pd
 import pyarrow as pa
 
 from epiclick.data.checksums import MALFORMED, get, texts
+from epiclick.data.feature_encoding import FeatureEncoding
 from epiclick.data.features import FeatureScaler
 from epiclick.data.schema import LogOptions
 from epiclick.errors import InputError
@@ -226,13 +227,15 @@ def rebuild(
 
 def _describe_features(features: FeatureSpec) -> dict[str, Any]:
     more = {} if features.exposure is None else {"exposure": features.exposure.to_dict()}
+    more |= {} if features.encoding is None else {"encoding": features.encoding.to_dict()}
     return {"names": list(features.names), "scaler": features.scaler.to_dict(), **more}
 
 
 def _features(stored: Mapping[str, Any]) -> FeatureSpec:
     scaler = FeatureScaler.from_dict(get(stored, "scaler", dict))
     exposure = ExposureModel.from_dict(stored["exposure"]) if "exposure" in stored else None
-    return FeatureSpec(texts(stored, "names"), scaler, exposure)
+    encoding = FeatureEncoding.from_dict(stored["encoding"]) if "encoding" in stored else None
+    return FeatureSpec(texts(stored, "names"), scaler, exposure, encoding)
 
 
 def _options(stored: Mapping[str, Any]) -> LogOptions:

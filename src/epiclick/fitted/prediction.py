@@ -11,10 +11,11 @@ from epiclick.beta import Beta
 from epiclick.click_models.click_model import Emission
 from epiclick.data.arrays import locate_rows
 from epiclick.data.counts import ClickCounts
+from epiclick.data.feature_encoding import lacking_columns, warn_unknown
 from epiclick.data.features import FeatureTable
 from epiclick.data.page_lists import PageLists
 from epiclick.data.placement import Placement
-from epiclick.errors import InputError, InputWarning, Problem, did_you_mean
+from epiclick.errors import InputError, InputWarning
 from epiclick.fitted.exposure import Exposure, exposure_of, without_exposure
 from epiclick.fitted.parameters import Parameters, parameter_draws
 from epiclick.fitted.state import FittedModel, Items, given_of, history_of
@@ -198,33 +199,25 @@ def draw_emission(fitted: FittedModel, contexts: pa.Table, samples: int, seed: i
     return Emission(theta, rest)
 
 
+def seen_by(fitted: FittedModel, features: FeatureTable) -> FeatureTable:
+    """The table with the features of the model: encoded as in training, if that is needed."""
+    assert fitted.features is not None
+    spec = fitted.features
+    if spec.encoding is None and features.is_plain:
+        return features
+    return features.encoded(spec.how)
+
+
 def columns_of(fitted: FittedModel, features: FeatureTable) -> np.ndarray | None:
-    """Indices of the feature columns in the model's order; None if they are in that order."""
+    """Indices of the features `seen_by` the model in its order; None if they are in that order."""
     assert fitted.features is not None
     wanted, given = fitted.features.names, features.names
     if given == wanted:
         return None
-    missing = [name for name in wanted if name not in given]
-    extra = [name for name in given if name not in wanted]
-    if missing:
-        shown = [f"'{name}'{did_you_mean(name, extra)}" for name in missing[:3]]
-        problem = Problem(
-            f"the model was trained on {len(wanted)} features, some of which are missing",
-            len(missing),
-            "feature",
-            shown,
-            f"The table has {len(given)} features. Give those the model was trained on, under the "
-            "same names.",
-            code="missing-feature-columns",
-        )
-        raise InputError.of("features", [problem])
-    if extra:
-        warnings.warn(
-            f"features that the model does not know are left out: {', '.join(extra[:5])}"
-            + (f" and {len(extra) - 5} more" if len(extra) > 5 else ""),
-            InputWarning,
-            stacklevel=3,
-        )
+    if (lacking := lacking_columns(wanted, given)) is not None:
+        raise InputError.of("features", [lacking])
+    if extra := [name for name in given if name not in wanted]:
+        warn_unknown(extra)
     place = {name: i for i, name in enumerate(given)}
     return np.array([place[name] for name in wanted])
 
@@ -251,6 +244,7 @@ def relevance_of_rows(
         factors: (networks,) on what exposure adds to the mean of relevance, in logits; default 1.
     """
     assert fitted.features is not None
+    features = seen_by(fitted, features)
     scaler, columns = fitted.features.scaler, columns_of(fitted, features)
     if exposure is None and fitted.features.exposure is not None:
         exposure = fitted.features.exposure.unknown(len(rows))
@@ -274,6 +268,7 @@ def exposure_of_rows(
     if model is None or placement is None:
         return None
     layers = without_exposure(fitted.parameters.layers)
+    features = seen_by(fitted, features)
     columns = columns_of(fitted, features)
     return exposure_of(model, scaler, layers, features, rows, placement, columns)
 

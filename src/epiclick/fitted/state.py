@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pyarrow as pa
 
 from epiclick.click_models.click_model import ClickModel, given_contexts
 from epiclick.click_models.registry import CLICK_MODELS, REGISTRY
+from epiclick.data.feature_encoding import FeatureEncoding
 from epiclick.data.features import FeatureScaler
 from epiclick.data.schema import LogOptions
 from epiclick.fitted.exposure import COLUMNS, ExposureModel
@@ -35,14 +37,27 @@ class FeatureSpec:
     """The features a model was trained on.
 
     Attributes:
-        names: one name per feature, in the network's order.
+        names: one name per feature, in the network's order; of encoded ones, see `encoding`.
         scaler: how they are scaled.
         exposure: what they suggest about exposure, if the network takes it; else None.
+        encoding: how columns of a table become features, where some are categories or may be
+            missing; None if all are numbers, column by column.
     """
 
     names: tuple[str, ...]
     scaler: FeatureScaler
     exposure: ExposureModel | None = None
+    encoding: FeatureEncoding | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of a table that the model needs."""
+        return self.names if self.encoding is None else tuple(self.encoding.columns)
+
+    @cached_property
+    def how(self) -> FeatureEncoding:
+        """How later tables are read."""
+        return self.encoding or FeatureEncoding.plain(self.names)
 
     @property
     def width(self) -> int:

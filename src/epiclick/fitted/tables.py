@@ -346,6 +346,7 @@ def relevance_frames(
         )
     draws = draws or parameter_draws(fitted)
     networks, floor, start = networks_of(draws), floor_by(fitted, draws), 0
+    features.refuse_open()
     rows = np.arange(len(features))
     after_click = {
         name: relevance_of_rows(model, layers, features, rows)

@@ -125,6 +125,9 @@ def _feature_problems(features: FeatureSpec) -> Iterator[Problem]:
     if not (np.isfinite(mean).all() and np.isfinite(scale).all() and np.all(scale > 0)):
         what = "the scaler needs finite means and positive, finite scales"
         yield Problem(what, code="invalid-scaler")
+    if features.encoding is not None and features.encoding.inputs != features.names:
+        what = "the encoding of the features gives others than the network takes"
+        yield Problem(what, code="shape-mismatch")
 
 
 def _network_problems(fitted: FittedModel) -> Iterator[Problem]:

@@ -156,7 +156,9 @@ def judged_items(
             )
         return item_frame(fitted.items, conversion=conversion_of_items(fitted))
     frames: list[pd.DataFrame] = []
-    table = None if features is None else read_features(features)
+    table = None if features is None else read_features(features, like=fitted)
+    if table is not None and counts is not None:
+        table = table.including(counts.query_id, counts.doc_id)
     if table is not None:
         frames += relevance_frames(fitted, table, level, draws=draws)
     if counts is not None:

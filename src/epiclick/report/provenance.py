@@ -103,7 +103,7 @@ class Provenance:
 def provenance(sources: Sources) -> Provenance:
     """Collect settings and versions."""
     fitted = sources.fitted
-    names = () if fitted.features is None else fitted.features.names
+    names = () if fitted.features is None else fitted.features.columns
     more = f" and {len(names) - MOST_FEATURES} more" if len(names) > MOST_FEATURES else ""
     model = [
         ("model", fitted.kind),
