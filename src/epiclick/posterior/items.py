@@ -10,6 +10,7 @@ from epiclick.batching.distinct import distinct_counts
 from epiclick.click_models.click_model import CONVERSION, SATISFACTION
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import read_features
+from epiclick.data.folded_features import like_queries
 from epiclick.errors import InputError
 from epiclick.fitted.parameters import Parameters, parameter_draws
 from epiclick.fitted.prediction import (
@@ -156,7 +157,7 @@ def judged_items(
             )
         return item_frame(fitted.items, conversion=conversion_of_items(fitted))
     frames: list[pd.DataFrame] = []
-    table = None if features is None else read_features(features)
+    table = None if features is None else like_queries(read_features(features), fitted.options)
     if table is not None:
         frames += relevance_frames(fitted, table, level, draws=draws)
     if counts is not None:
