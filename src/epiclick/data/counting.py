@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from epiclick.click_models.registry import click_model
 from epiclick.data.conversions import NUMBER, VALUE
-from epiclick.data.displays import display_rules
+from epiclick.data.displays import RANK, display_rules
 from epiclick.data.row_rule import RowRule, not_binary, number, number_rules, whole
 from epiclick.data.schema import LogColumns, LogOptions
 from epiclick.errors import Problem
@@ -115,12 +115,14 @@ def row_rules(log: "ir.Table", columns: LogColumns, options: LogOptions) -> list
     rules += display_rules(log, columns, options)
     if "position" in log.columns:
         first = options.position_base
-        rules += number_rules(log, "position")
+        # positions that were derived are whole numbers if those of the log are
+        own = RANK if RANK in log.columns else "position"
+        rules += number_rules(log, own, "position")
         rules.append(
             RowRule(
                 f"position must be {first} or more",
-                lambda t: number(t.position) < first,
-                "position",
+                lambda t: number(t[own]) < first,
+                own,
                 "If positions count from 0, use --position-base 0." if first else "",
                 code="position-below-base",
             )

@@ -77,15 +77,10 @@ def _results_before(table: "ir.Table", columns: LogColumns, options: LogOptions)
     return ibis.ifelse(before >= 0, before, ibis.null("int64"))
 
 
-def _absolute(rank: "ir.Value", before: "ir.Value") -> "ir.Value":
-    """Positions from the first page on; values that cannot be added to stay, for the row rules."""
-    import ibis
-
-    shifted = _whole_or_null(rank) + before
-    if rank.type().is_integer():
-        return shifted.fill_null(rank.cast("int64"))
-    kind = "float64" if rank.type().is_numeric() else "string"
-    return ibis.coalesce(shifted.cast(kind), rank.cast(kind))
+def _absolute(rank: "ir.Value", before: "ir.Value") -> "ir.IntegerValue":
+    """Positions from the first page on; the rank where the number of its page is invalid."""
+    place = _whole_or_null(rank)
+    return place + before.fill_null(0)
 
 
 def _whole_or_null(value: "ir.Value") -> "ir.IntegerValue":
