@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         analyse_interleaving as analyse_interleaving,
     )
     from epiclick.experiments.plan_experiment import plan as plan
+    from epiclick.inspection.inspect_log import inspect as inspect
     from epiclick.selection.select_model import select as select
     from epiclick.simulate.world import World as World
     from epiclick.simulate.world import simulate as simulate
@@ -52,6 +53,7 @@ _MODULES = {
     "analyse_interleaving": "epiclick.experiments.interleaving_analysis",
     "interleave": "epiclick.experiments.interleave_rankings",
     "plan": "epiclick.experiments.plan_experiment",
+    "inspect": "epiclick.inspection.inspect_log",
     "LogOptions": "epiclick.data.schema",
     "read_log": "epiclick.data.readers",
     "InputError": "epiclick.errors",

@@ -22,7 +22,17 @@ pytestmark = pytest.mark.slow
 
 VERBS = typer.main.get_command(app).commands
 READERS = (
-    *("count", "fit", "select", "relevance", "evaluate", "compare", "plan", "interleave"),
+    *(
+        "inspect",
+        "count",
+        "fit",
+        "select",
+        "relevance",
+        "evaluate",
+        "compare",
+        "plan",
+        "interleave",
+    ),
     *("export", "report"),
 )
 COLOURS = re.compile(r"\x1b\[[0-9;]*(3|4|9|10)[0-9]")
@@ -159,6 +169,7 @@ def test_json_is_one_object_with_its_warnings(
     calls = [
         ["simulate", "--out", tmp_path / "w", "--queries", 20, "--pages", 50],
         ["count", log],
+        ["inspect", log],
         ["select", log, "--models", "pbm,ubm"],
         ["position-bias", model],
         ["relevance", model, "--features", features, "--out", tmp_path / "r.parquet"],

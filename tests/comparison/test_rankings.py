@@ -383,7 +383,7 @@ WRONG = {
     "no document": (
         bad().rename(columns={"doc_id": "dok_id"}),
         "missing-column",
-        "doc_id (known names: doc_id, item_id, url, object_id, product_id) "
+        "doc_id (known names: doc_id, item_id, url, object_id, product_id, item, sku) "
         "(did you mean 'dok_id'?)",
     ),
     "dates": (

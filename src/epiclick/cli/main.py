@@ -15,6 +15,7 @@ from epiclick.cli import (
     evaluate,
     export,
     fit,
+    inspect,
     interleave,
     plan,
     position_bias,
@@ -44,7 +45,7 @@ def _add(*verbs: Callable[..., None], cls: type[Verb] = Verb) -> None:
         app.command(verb.__name__.replace("_", "-"), cls=cls)(verb)
 
 
-_add(demo.demo, simulate.simulate, count.count)
+_add(demo.demo, simulate.simulate, inspect.inspect, count.count)
 _add(fit.fit, cls=fit.FitVerb)
 _add(select.select)
 _add(position_bias.position_bias)

@@ -14,7 +14,7 @@ from epiclick.cli import console
 from epiclick.cli.given_features import NO_FEATURES, GivenFeatures
 from epiclick.cli.help import Verb
 from epiclick.click_models.registry import REGISTRY
-from epiclick.data.schema import LogOptions
+from epiclick.data.schema import DISPLAY_COLUMNS, LogOptions
 from epiclick.errors import InputError, InputWarning
 
 if TYPE_CHECKING:
@@ -209,16 +209,89 @@ class GivenOptions:
             show_default="none",
         ),
     ] = None
+    page_number: Annotated[
+        str | None,
+        _log_option(
+            metavar="COLUMN",
+            help="Column with the number of the results page, if positions start again on each.",
+            show_default="none",
+        ),
+    ] = None
+    page_size: Annotated[
+        int | None,
+        _log_option(metavar="N", help="Results per page, with --page-number.", show_default="none"),
+    ] = None
+    page_number_base: Annotated[
+        int | None,
+        _log_option(
+            help="Number of the first page: 0 or 1.", show_default=str(DEFAULTS.page_number_base)
+        ),
+    ] = None
+    offset: Annotated[
+        str | None,
+        _log_option(
+            metavar="COLUMN",
+            help="Column with the number of results before the page, instead of --page-number.",
+            show_default="none",
+        ),
+    ] = None
+    viewed: Annotated[
+        str | None,
+        _log_option(
+            metavar="COLUMN",
+            help="Column that is 1 where a result came into view; others are not counted.",
+            show_default="none",
+        ),
+    ] = None
+    sponsored: Annotated[
+        str | None,
+        _log_option(
+            metavar="COLUMN",
+            help="Column that is 1 where a slot was paid for.",
+            show_default="none",
+        ),
+    ] = None
+    sponsored_as: Annotated[
+        Literal["drop", "context"] | None,
+        _log_option(
+            help="Leave sponsored slots out, or give them a bias of their own.",
+            show_default=DEFAULTS.sponsored_as,
+        ),
+    ] = None
+    grid: Annotated[
+        int | None,
+        _log_option(
+            metavar="N",
+            help="Results per row of a grid: row and column take the place of the position.",
+            show_default="a list",
+        ),
+    ] = None
+    normalise_queries: Annotated[
+        bool,
+        _log_option(
+            "--normalise-queries",
+            help="Count queries that differ only in case and spaces as one.",
+        ),
+    ] = False
 
     def over(self, base: LogOptions) -> LogOptions:
         """The base with the given options in place of its own."""
         given: dict[str, Any] = {
             name: getattr(self, name)
-            for name in ("position_base", "ids", "on_bad")
+            for name in (
+                *("position_base", "ids", "on_bad"),
+                *("page_size", "page_number_base", "sponsored_as", "grid"),
+            )
             if getattr(self, name) is not None
         }
-        if self.clip_clicks:
-            given["clip_clicks"] = True
+        given |= {
+            name: _unless_none(own) for name in DISPLAY_COLUMNS if (own := getattr(self, name))
+        }
+        if "page_number" in given and given["page_number"] is None:
+            given["page_size"] = None
+        for switch in ("clip_clicks", "normalise_queries"):
+            if getattr(self, switch):
+                given[switch] = True
         if self.context is not None:
             given["context"] = tuple(name.strip() for name in self.context.split(","))
         if self.column:
@@ -328,6 +401,8 @@ class ModelVerb(Verb):
             "drop_busiest",
             "conversion",
             "value",
+            *("page_number", "page_size", "page_number_base", "offset"),
+            *("viewed", "sponsored", "sponsored_as", "grid"),
         )
         return dict.fromkeys(reused, "the model's")
 

@@ -10,6 +10,7 @@ from epiclick.api import BaseModel
 from epiclick.arguments import is_number, is_whole, shown
 from epiclick.comparison.item_means import ItemMeans
 from epiclick.comparison.overlap import OverlapSums
+from epiclick.comparison.page_layout import PageLayout
 from epiclick.comparison.prepared import Prepared
 from epiclick.comparison.rankings import Ranking, read_ranking
 from epiclick.comparison.result import Comparison
@@ -26,11 +27,12 @@ from epiclick.comparison.verdict import model_checks
 from epiclick.comparison.worth import WORTH, known_worth
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import FeatureTable, read_features
+from epiclick.data.folded_features import like_queries
 from epiclick.errors import InputError
 from epiclick.evaluation.backtest import backtest as run_backtest
 from epiclick.evaluation.truth import Truth
 from epiclick.fitted.parameters import parameter_draws
-from epiclick.fitted.state import FittedModel, given_of
+from epiclick.fitted.state import FittedModel
 from epiclick.fitted.tables import stored_at_bound
 from epiclick.identification.identifiability import named
 from epiclick.processes import one_blas_thread
@@ -127,7 +129,9 @@ def prepare(
     if not (depth is None or is_whole(depth)):
         raise InputError(f"depth must be 1 or more, not {shown(depth)}", code="depth-out-of-range")
     table = _features(fitted, features, clicks)
-    if table is not None and clicks is not None and table.is_open:
+    if table is not None:
+        table = like_queries(table, fitted.options)
+    if table is not None and clicks is not None:
         table = table.including(clicks.query_id, clicks.doc_id)
     traffic = None if clicks is None else traffic_of(fitted, clicks)
     read, slots = read_slots(
@@ -224,9 +228,9 @@ def read_rankings(
     Arguments are those of `compare`.
     """
     ids = _ids(fitted, features, clicks)
-    context = tuple(given_of(fitted)[0].column_names)
+    layout = PageLayout.of(fitted)
     return {
-        name: read_ranking(source, name, context=context, ids=ids, depth=depth, features=features)
+        name: read_ranking(source, name, ids=ids, depth=depth, features=features, layout=layout)
         for name, source in rankings.items()
     }
 

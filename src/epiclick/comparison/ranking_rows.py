@@ -50,24 +50,31 @@ class RankingRows:
     notes: tuple[str, ...] = ()
 
 
-def table_rows(source: Any, options: LogOptions, score: str | None = None) -> RankingRows:
+def table_rows(
+    source: Any, options: LogOptions, score: str | None = None, *, partial: bool = False
+) -> RankingRows:
     """Rows of a table: a Parquet, CSV or JSON-lines file, DataFrame, Arrow or Ibis table.
 
     Args:
         source: the table.
         options: how the model's log was read.
         score: the column that documents are ordered by; found by its name if None.
+        partial: whether the table may lack contexts.
     """
     with unchanged(source):
-        return _plain_rows(source, options, score) or _rows(source, options, score)
+        plain = _plain_rows(source, options, score, partial=partial)
+        return plain or _rows(source, options, score, partial=partial)
 
 
-def _plain_rows(source: Any, options: LogOptions, score: str | None) -> RankingRows | None:
+def _plain_rows(
+    source: Any, options: LogOptions, score: str | None, *, partial: bool
+) -> RankingRows | None:
     """The rows, without an engine, of a file that needs none; None for any other source."""
     plain = plain_parquet(source)
     if plain is None:
         return None
-    found, by = _find(plain.schema.names, options.context, plain.name, score)
+    context = _known(options.context, plain.schema.names) if partial else options.context
+    found, by = _find(plain.schema.names, context, plain.name, score)
     chosen = [name for name in found if name != by]
     if not (plain.has_keys([found[name] for name in chosen]) and plain.has_numbers(found[by])):
         return None
@@ -95,10 +102,11 @@ def _log_columns(found: Mapping[str, str], by: str) -> LogColumns:
     return LogColumns({name: found[name] for name in IDS}, lists, counted=False)
 
 
-def _rows(source: Any, options: LogOptions, score: str | None) -> RankingRows:
+def _rows(source: Any, options: LogOptions, score: str | None, *, partial: bool) -> RankingRows:
     opened = open_source(source)
     table = opened.table
-    found, by = _find(table.columns, options.context, opened.name, score)
+    context = _known(options.context, table.columns) if partial else options.context
+    found, by = _find(table.columns, context, opened.name, score)
     columns = _log_columns(found, by)
     problems = [
         *type_problems(opened, table, columns, options),
@@ -143,6 +151,11 @@ def context_problems(context: Sequence[str], names: Sequence[str]) -> Iterator[P
                 remedy=f"The columns are {', '.join(names)}; the model needs {', '.join(context)}.",
                 code="missing-column",
             )
+
+
+def _known(context: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
+    """The contexts that a table has."""
+    return tuple(name for name in context if name == "position" or name in names)
 
 
 def _find(

@@ -2,7 +2,7 @@
 
 import gzip
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from epiclick.comparison.page_layout import PageLayout
 from epiclick.comparison.ranking_rows import (
     Order,
     RankingRows,
@@ -24,7 +25,7 @@ from epiclick.data.arrays import as_array, distinct
 from epiclick.data.engine import CANONICAL_INTEGER
 from epiclick.data.features import FeatureTable
 from epiclick.data.files import damage, did_you_mean_path, is_zipped
-from epiclick.data.ids import settle_types
+from epiclick.data.ids import folded, settle_types
 from epiclick.data.schema import LogColumns, LogOptions
 from epiclick.errors import InputError, Problem
 
@@ -237,7 +238,8 @@ class Ranking:
         doc_id: (slots,) the item.
         page: (slots,) int64, number of the list (0, 1, ...) each slot belongs to; a query may have
             several lists, distinguished by page_id or by context columns such as a device.
-        contexts: (slots rows) the context columns in the order given, `position` among them.
+        contexts: (slots rows) the context columns in the order given, with that of the slot.
+        repeated: context columns that the source lacks, over whose values lists are repeated.
         notes: what a user must know: ties broken, deeper positions cut, ...
     """
 
@@ -247,6 +249,7 @@ class Ranking:
     page: np.ndarray  # (slots,)
     contexts: pa.Table
     notes: tuple[str, ...] = ()
+    repeated: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         """Number of slots."""
@@ -257,6 +260,13 @@ class Ranking:
         """Number of lists."""
         return int(self.page[-1]) + 1 if len(self) else 0
 
+    @property
+    def position(self) -> np.ndarray:
+        """(slots,) position in the list, from 1; that on the page is one of the contexts."""
+        first = np.flatnonzero(np.diff(self.page, prepend=-1))
+        position: np.ndarray = np.arange(len(self)) - first[self.page] + 1
+        return position
+
 
 def read_ranking(
     source: Any,
@@ -266,6 +276,7 @@ def read_ranking(
     ids: Literal["auto", "string", "integer"] | None = None,
     depth: int | None = None,
     features: FeatureTable | None = None,
+    layout: PageLayout | None = None,
 ) -> Ranking:
     """Read the ranking of one ranker.
 
@@ -280,9 +291,13 @@ def read_ranking(
         ids: `auto` keeps ids as they are (text files: integers where all are); or force a type.
         depth: the last position kept; default all.
         features: what a function scores; other sources need none.
+        layout: of the model's pages, in place of `context`. Lists without some context column are
+            then repeated over its values, and queries are normalised as in the model's log.
     """
     if isinstance(source, Ranking):
         return source
+    if layout is not None:
+        context = ("position", *layout.others)
     if "position" not in context:
         raise InputError(
             f"context {', '.join(context)}: rankings can only be compared by a model whose "
@@ -293,7 +308,9 @@ def read_ranking(
         raise InputError(f"depth must be 1 or more, not {depth}", code="depth-out-of-range")
     options = LogOptions(context=tuple(context), ids=ids or "auto")
     try:
-        rows = _rows(source, features, options)
+        rows = _rows(source, features, options, partial=layout is not None)
+        if layout is not None and layout.options.normalise_queries:
+            rows = _normalised(rows)
         order = order_rows(rows)
     except InputError as error:
         raise error.with_message(f"ranking '{name}': {error}") from error
@@ -301,26 +318,71 @@ def read_ranking(
     row, page, position = order.row[keep], order.page[keep], order.position[keep]
     columns = {n: as_array(rows.keys[n]).take(pa.array(row)) for n in rows.keys.column_names}
     columns["position"] = pa.array(position)
-    return Ranking(
+    ranking = Ranking(
         name=name,
         query_id=columns["query_id"],
         doc_id=columns["doc_id"],
         page=page,
-        contexts=pa.table({column: columns[column] for column in context}),
+        contexts=pa.table({each: columns[each] for each in context if each in columns}),
         notes=(*rows.notes, *_notes(order, depth)),
+    )
+    return ranking if layout is None else laid_out(ranking, layout)
+
+
+def laid_out(ranking: Ranking, layout: PageLayout) -> Ranking:
+    """A ranking in the slots of a model's pages, in every kind of list that it does not name."""
+    present = {n: ranking.contexts[n].combine_chunks() for n in ranking.contexts.column_names}
+    position = present.pop("position").to_numpy()
+    missing = tuple(name for name in layout.others if name not in present)
+    notes = ranking.notes
+    if missing:
+        try:
+            copies = layout.repeated(ranking.page, present)
+        except InputError as error:
+            raise error.with_message(f"ranking '{ranking.name}': {error}") from error
+        if copies.cut:
+            which = f"the last position that the log shows there, by {', '.join(layout.others)}"
+            notes += (f"{copies.cut:,} slots of repeated lists are below {which}, and are cut",)
+        rows, position, kinds = pa.array(copies.slot), position[copies.slot], layout.kinds[0]
+        present = {name: kinds[name].take(pa.array(copies.kind)) for name in kinds.column_names}
+        ranking = replace(
+            ranking,
+            query_id=ranking.query_id.take(rows),
+            doc_id=ranking.doc_id.take(rows),
+            page=copies.page,
+            repeated=missing,
+        )
+    on_page, moved = layout.on_page(position)
+    columns = {**present, **layout.cells(on_page)}
+    return replace(
+        ranking,
+        contexts=pa.table({name: columns[name] for name in layout.names}),
+        notes=(*notes, *moved),
     )
 
 
-def _rows(source: Any, features: FeatureTable | None, options: LogOptions) -> RankingRows:
-    """The rows of a ranking, whatever its source."""
+def _normalised(rows: RankingRows) -> RankingRows:
+    """Rows whose queries are normalised as those of a log; lists of the same query are one."""
+    query = as_array(rows.keys["query_id"])
+    if not (pa.types.is_string(query.type) or pa.types.is_large_string(query.type)):
+        return rows
+    at = rows.keys.column_names.index("query_id")
+    return replace(rows, keys=rows.keys.set_column(at, "query_id", folded(query)))
+
+
+def _rows(
+    source: Any, features: FeatureTable | None, options: LogOptions, *, partial: bool
+) -> RankingRows:
+    """The rows of a ranking, whatever its source; it may lack contexts if `partial`."""
     if isinstance(source, tuple):
         table, score = source
-        return table_rows(table, options, score)
+        return table_rows(table, options, score, partial=partial)
+    alone = replace(options, context=("position",)) if partial else options
     if is_run(source):
-        return run_rows(source, options)
+        return run_rows(source, alone)
     if callable(source):
-        return scored_rows(source, features, options)
-    return table_rows(source, options)
+        return scored_rows(source, features, alone)
+    return table_rows(source, options, partial=partial)
 
 
 def _notes(order: Order, depth: int | None) -> list[str]:

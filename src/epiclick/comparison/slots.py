@@ -8,12 +8,13 @@ and zeta the relevance of the item there,
           \text{gain} = \sum_k \frac{w\, \zeta_k}{\log_2(1 + k)}.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from epiclick.comparison.page_layout import PageLayout
 from epiclick.comparison.rankings import Ranking
 from epiclick.data.arrays import distinct, locate_rows
 from epiclick.data.counts import ClickCounts
@@ -44,7 +45,7 @@ def traffic_of(fitted: FittedModel, counts: ClickCounts) -> Traffic:
     """Traffic of a log."""
     contexts, _ = counts.given
     index = given_contexts_of(fitted, contexts)
-    kinds, kind = kinds_of(contexts)
+    kinds, kind = kinds_of(contexts, counts.options.slot)
     displays, pages = displays_by_query(counts), pages_by_kind(counts)
     row, column = np.nonzero(pages)
     first = np.flatnonzero(np.diff(counts.query, prepend=-1))
@@ -105,8 +106,9 @@ def slots_of(
         uniform: weight all queries equally, whatever their traffic.
         extrapolate: give positions deeper than the model's the bias of its deepest one.
     """
-    contexts, notes = _contexts(fitted, rankings, extrapolate=extrapolate)
-    weights, kept = _list_weights(fitted, rankings, None if uniform else traffic)
+    layout = PageLayout.of(fitted)
+    contexts, notes = _contexts(layout, rankings, extrapolate=extrapolate)
+    weights, kept = _list_weights(layout, rankings, traffic, uniform=uniform)
     notes += kept
     reach = np.ones(len(given_of(fitted)[0])) if traffic is None else traffic.reach
     parts = []
@@ -117,7 +119,7 @@ def slots_of(
     page = [
         end + ranking.page[rows] for end, (_, ranking, rows, _, _) in zip(ends, parts, strict=False)
     ]
-    position = [np.asarray(ranking.contexts["position"])[rows] for _, ranking, rows, _, _ in parts]
+    position = [ranking.position[rows] for _, ranking, rows, _, _ in parts]
     given = np.concatenate([each[3] for each in parts])
     if not reach[given].any():
         raise InputError(
@@ -141,22 +143,20 @@ def slots_of(
 
 
 def _contexts(
-    fitted: FittedModel, rankings: Sequence[Ranking], *, extrapolate: bool
+    layout: PageLayout, rankings: Sequence[Ranking], *, extrapolate: bool
 ) -> tuple[list[np.ndarray], list[str]]:
     """Index of each slot's given context among the model's, and what was assumed."""
-    contexts = given_of(fitted)[0]
-    names = contexts.column_names
-    others = [name for name in names if name != "position"]
-    known = {name: contexts[name] for name in names}
-    depth = int(np.max(np.asarray(contexts["position"])))
+    names, depth = layout.names, layout.depth
+    known = {name: layout.contexts[name] for name in names}
     found, notes, problems = [], [], []
     for ranking in rankings:
         index = locate_rows({name: ranking.contexts[name] for name in names}, known)
-        position = np.asarray(ranking.contexts["position"])
+        position = layout.position_of(ranking.contexts)
         deep = (index < 0) & (position > depth)
         if extrapolate and deep.any():
-            last = {name: ranking.contexts[name].take(np.flatnonzero(deep)) for name in others}
-            last["position"] = pa.array(np.full(deep.sum(), depth), known["position"].type)
+            below = ranking.contexts.take(np.flatnonzero(deep))
+            last = {name: below[name] for name in layout.others}
+            last |= layout.cells(np.full(deep.sum(), depth))
             index[deep] = locate_rows({name: last[name] for name in names}, known)
             notes.append(
                 f"'{ranking.name}': {deep.sum():,} slots are deeper than position {depth}, the "
@@ -196,10 +196,10 @@ def _contexts(
 
 
 def _list_weights(
-    fitted: FittedModel, rankings: Sequence[Ranking], traffic: Traffic | None
+    layout: PageLayout, rankings: Sequence[Ranking], traffic: Traffic | None, *, uniform: bool
 ) -> tuple[list[np.ndarray], list[str]]:
     """(lists,) weight of each ranker's lists, 0 for those left out; and what was left out."""
-    others = [name for name in given_of(fitted)[0].column_names if name != "position"]
+    others = layout.others
     tables = []
     for ranking in rankings:
         first = pa.array(np.flatnonzero(np.diff(ranking.page, prepend=-1)))
@@ -227,17 +227,27 @@ def _list_weights(
             f"{(~common).sum():,} others were left out"
         )
     share = common.astype(float)
-    if traffic is not None:
+    repeated = [ranking for ranking in rankings if ranking.repeated]
+    notes += _on_repeated(repeated, layout, has_log=traffic is not None)
+    if uniform and traffic is not None and repeated:
+        share *= _kind_pages(keys, traffic, others)
+    elif not uniform and traffic is not None:
         row = locate_rows(
             {name: keys[name] for name in names}, {name: traffic.keys[name] for name in names}
         )
         pages = np.where(row < 0, 0.0, traffic.pages[row])
-        unknown = common & (pages == 0)
+        unknown, called, total = common & (pages == 0), _kind(others), common.sum()
         share = np.where(common, pages, 0.0)
+        if repeated:  # that a query is not in the log on one device is no reason to mention it
+            queries, query = distinct({"query_id": keys["query_id"].combine_chunks()})
+            elsewhere = np.bincount(query, share, len(queries)) > 0
+            unknown &= ~elsewhere[query]
+            unknown[unknown] = np.diff(query[unknown], prepend=-1) != 0
+            called, total = "queries", np.bincount(query, common, len(queries)).astype(bool).sum()
         if unknown.any() and share.any():
             example = keys.slice(int(np.flatnonzero(unknown)[0]), 1).to_pylist()[0]["query_id"]
             notes.append(
-                f"{unknown.sum():,} of {common.sum():,} {_kind(others)} are not in the log, so "
+                f"{unknown.sum():,} of {total:,} {called} are not in the log, so "
                 f"they have no traffic and were left out (the first: query {example}); "
                 "weights='uniform' (--weights uniform) keeps them"
             )
@@ -250,6 +260,31 @@ def _list_weights(
         )
     share /= share.sum()
     return [(share / np.maximum(n, 1))[own] for n, own in zip(lists, codes, strict=True)], notes
+
+
+def _on_repeated(
+    rankings: Sequence[Ranking], layout: PageLayout, *, has_log: bool
+) -> Iterator[str]:
+    """How lists that do not differ by a context are weighted."""
+    for missing in dict.fromkeys(ranking.repeated for ranking in rankings):
+        named = ", ".join(f"'{each.name}'" for each in rankings if each.repeated == missing)
+        values = layout.kinds[0].select(missing).to_pylist()
+        kinds = "; ".join(dict.fromkeys(", ".join(map(str, each.values())) for each in values))
+        weights = (
+            "weighted by its pages in the log" if has_log else "weighted equally without a log"
+        )
+        yield (
+            f"{named}: no column {', '.join(missing)}, so each list is shown in all of them "
+            f"({kinds}), {weights}"
+        )
+
+
+def _kind_pages(keys: pa.Table, traffic: Traffic, others: Sequence[str]) -> np.ndarray:
+    """(keys,) share of the log's pages that are of the kind of each list."""
+    kinds, kind = distinct({name: traffic.keys[name].combine_chunks() for name in others})
+    pages = np.bincount(kind, traffic.pages) / traffic.pages.sum()
+    row = locate_rows({name: keys[name] for name in others}, {name: kinds[name] for name in others})
+    return np.where(row < 0, 0.0, pages[row])
 
 
 def _kind(others: Sequence[str]) -> str:

@@ -25,9 +25,10 @@ from epiclick.click_models.click_model import Emission
 from epiclick.comparison.factors import GoingOn, factors_of
 from epiclick.comparison.logged_pairs import LoggedPairs
 from epiclick.comparison.shown_items import Items
-from epiclick.comparison.slots import ALL_MEASURES, Measure, Slots, Traffic, kinds_of
+from epiclick.comparison.slots import ALL_MEASURES, Measure, Slots, Traffic
 from epiclick.data.arrays import is_among, locate_rows
 from epiclick.data.counts import ClickCounts
+from epiclick.data.placement import kinds_of
 from epiclick.fitted.prediction import contexts_of, display_chances, given_contexts_of, lists_of
 from epiclick.fitted.state import FittedModel, given_of
 
@@ -108,7 +109,7 @@ def live_exposure(
     """Exposure in the log of the queries that are compared, (given contexts,) being looked at."""
     log = log.by_given()
     given = given_contexts_of(fitted, log.contexts)
-    kinds, kind = kinds_of(log.contexts)
+    kinds, kind = kinds_of(log.contexts, log.options.slot)
     names = [*kinds.column_names, "query_id"]
     # lists of one ranker have the weights of all: as many as pages, or the same for all queries
     lists = np.flatnonzero(np.diff(slots.page, prepend=-1) != 0)

@@ -4,14 +4,16 @@ The expression runs on DuckDB by default and compiles unchanged for Spark, BigQu
 backend of Ibis: it uses plain SQL only (grouping, filtered counts and casts).
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from epiclick.click_models.registry import click_model
 from epiclick.data.conversions import NUMBER, VALUE
+from epiclick.data.displays import RANK, display_rules
+from epiclick.data.row_rule import RowRule, not_binary, number, number_rules, whole
 from epiclick.data.schema import LogColumns, LogOptions
 from epiclick.errors import Problem
 
@@ -23,32 +25,6 @@ MOST_VALUE = 1e12
 """Values of single rows are below this, so that their sums are exact decimals."""
 
 DECIMAL = "decimal(38, 6)"
-
-
-@dataclass(frozen=True)
-class RowRule:
-    """A rule that each row must follow, and how to report rows that break it.
-
-    Attributes:
-        what: the rule, or how it is broken.
-        broken: true where a row breaks it.
-        value: the column whose value is at fault.
-        remedy: what to do about it.
-        code: the rule's stable name.
-    """
-
-    what: str
-    broken: "Callable[[ir.Table], ir.BooleanValue]"
-    value: str
-    remedy: str = ""
-    code: str = field(kw_only=True)
-
-    @classmethod
-    def present(cls, column: str) -> Self:
-        """The rule that a column has a value."""
-        return cls(
-            f"{column} is missing", lambda log: log[column].isnull(), column, code="missing-value"
-        )
 
 
 def canonical_log(table: "ir.Table", columns: LogColumns, options: LogOptions) -> "ir.Table":
@@ -90,7 +66,7 @@ def count_expression(
         clicked = number(log.click) == 1
         counted = {"displays": log.count(), "clicks": log.count(where=clicked)}
     else:
-        shown, clicked = _whole(log.displays), _whole(log.clicks)
+        shown, clicked = whole(log.displays), whole(log.clicks)
         counted = {
             "displays": shown.sum().cast("int64"),
             "clicks": clicked.sum().cast("int64"),
@@ -108,7 +84,7 @@ def count_expression(
     grouped = log.group_by(keys).aggregate(**counted, bad=bad_rows(log, of_rows).any())
     grouped = grouped.mutate(bad=grouped.bad | bad_rows(grouped, of_keys))
     if "position" in columns.contexts:
-        position = _whole(grouped.position)
+        position = whole(grouped.position)
         grouped = grouped.mutate(position=position + 1 if options.position_base == 0 else position)
     # the keys alone determine the order; DuckDB sorts text faster if no column is merely carried
     return grouped.order_by([*keys, *(name for name in grouped.columns if name not in keys)])
@@ -131,18 +107,22 @@ def _conversions(log: "ir.Table", columns: LogColumns) -> "dict[str, ir.IntegerS
 
 def row_rules(log: "ir.Table", columns: LogColumns, options: LogOptions) -> list[RowRule]:
     """The rules for this log, given its columns and their types."""
-    keys = ["query_id", "doc_id", *(c for c in columns.given if c != "position")]
+    others = (c for c in columns.given if c != "position" and c not in columns.computed)
+    keys = ["query_id", "doc_id", *others]
     if "part" in log.columns and options.page_parts is None:
         keys.append("part")
     rules = [RowRule.present(key) for key in keys] + _cluster_rules(columns, options)
-    if "position" in columns.contexts:
+    rules += display_rules(log, columns, options)
+    if "position" in log.columns:
         first = options.position_base
-        rules += _number_rules(log, "position")
+        # positions that were derived are whole numbers if those of the log are
+        own = RANK if RANK in log.columns else "position"
+        rules += number_rules(log, own, "position")
         rules.append(
             RowRule(
                 f"position must be {first} or more",
-                lambda t: number(t.position) < first,
-                "position",
+                lambda t: number(t[own]) < first,
+                own,
                 "If positions count from 0, use --position-base 0." if first else "",
                 code="position-below-base",
             )
@@ -152,7 +132,7 @@ def row_rules(log: "ir.Table", columns: LogColumns, options: LogOptions) -> list
         rules.append(
             RowRule(
                 "click must be 0 or 1",
-                lambda t: _not_binary(t.click),
+                lambda t: not_binary(t.click),
                 "click",
                 "If rows are already counted, name the columns displays and clicks.",
                 code="click-not-binary",
@@ -160,7 +140,7 @@ def row_rules(log: "ir.Table", columns: LogColumns, options: LogOptions) -> list
         )
         return rules + _conversion_rules(columns) + _value_rules(log, columns)
     for name in ("displays", "clicks"):
-        rules += _number_rules(log, name)
+        rules += number_rules(log, name)
         rules.append(
             RowRule(
                 f"{name} must not be negative",
@@ -207,7 +187,7 @@ def _conversion_rules(columns: LogColumns) -> list[RowRule]:
         ),
         RowRule(
             f"conversion ({own}) must be 0 or 1",
-            lambda t: _not_binary(t.conversion),
+            lambda t: not_binary(t.conversion),
             "conversion",
             "Numbers and amounts belong in a column of their own: --value.",
             code="conversion-not-binary",
@@ -240,7 +220,7 @@ def _counted_conversion_rules(
         return number(table.conversion) > clicks
 
     return [
-        *_number_rules(log, "conversion"),
+        *number_rules(log, "conversion"),
         RowRule(
             f"conversions ({own}) must not be negative",
             lambda t: number(t.conversion) < 0,
@@ -335,64 +315,6 @@ def diagnose(log: "ir.Table", rules: Sequence[RowRule], shown: Sequence[str]) ->
             examples = [_place(row, places, rule.value) for row in rows]
             problems.append(Problem(rule.what, total, "row", examples, rule.remedy, code=rule.code))
     return problems
-
-
-def number(value: "ir.Value") -> "ir.NumericValue":
-    """A column as numbers: text is parsed (NULL where invalid), true and false are 1 and 0."""
-    if value.type().is_boolean():
-        return value.cast("int8")
-    if value.type().is_string() or value.type().is_json():
-        text = value.cast("string").strip().lower()
-        return text.cases(("true", "1"), ("false", "0"), else_=text).try_cast("float64")
-    return value
-
-
-def _whole(value: "ir.Value") -> "ir.IntegerValue":
-    """A column as integers; only for rows that follow the rules."""
-    as_number = number(value)
-    return as_number if as_number.type().is_integer() else as_number.try_cast("int64")
-
-
-def _not_binary(value: "ir.Value") -> "ir.BooleanValue":
-    """Whether a value is present, but not 0 or 1.
-
-    This runs over every row, so integers are compared by their range, which is the fastest way.
-    """
-    as_number = number(value)
-    if as_number.type().is_integer():
-        return ~as_number.between(0, 1)
-    return value.notnull() & ~as_number.isin([0, 1]).fill_null(False)
-
-
-def _is_whole(value: "ir.NumericValue") -> "ir.BooleanValue":
-    """Whether a number is a 64-bit integer; false for NULL."""
-    return (value.try_cast("int64") == value).fill_null(False)
-
-
-def _number_rules(log: "ir.Table", name: str) -> list[RowRule]:
-    """The rules for a column of whole numbers that its type does not already guarantee."""
-    rules = [RowRule.present(name)]
-    kind = log[name].type()
-    if kind.is_string() or kind.is_json():
-        rules.append(
-            RowRule(
-                f"{name} must be a number, not text",
-                lambda t: t[name].notnull() & number(t[name]).isnull(),
-                name,
-                code="not-a-number",
-            )
-        )
-    if not (kind.is_integer() or kind.is_boolean()):
-        rules.append(
-            RowRule(
-                f"{name} must be a whole number",
-                # also broken by NaN, and by values beyond 64 bits
-                lambda t: number(t[name]).notnull() & ~_is_whole(number(t[name])),
-                name,
-                code="not-whole-number",
-            )
-        )
-    return rules
 
 
 def _place(row: dict[str, object], places: Sequence[str], value: str) -> str:

@@ -33,6 +33,7 @@ from epiclick.data.counts_arguments import (
 )
 from epiclick.data.counts_metadata import CountsMetadata, PageClicks
 from epiclick.data.features import FeatureTable
+from epiclick.data.folded_features import like_queries
 from epiclick.data.page_lists import PageLists, concat_lists
 from epiclick.data.page_sample import PageSample, concat_samples
 from epiclick.data.placement import Placement, placement_in, placement_of
@@ -488,6 +489,7 @@ class ClickCounts:
     ) -> "ClickCounts":
         """Join features by (query_id, doc_id); pairs without them are an error or dropped."""
         check_join(features, missing)
+        features = like_queries(features, self.options)
         features = features.including(self.query_id, self.doc_id)
         row = features.locate(self.query_id, self.doc_id)
         without = np.flatnonzero(row < 0)

@@ -7,8 +7,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from epiclick.data.arrays import changes
+from epiclick.data.displays import SPACES
 from epiclick.data.engine import CANONICAL_INTEGER, Source
-from epiclick.data.schema import LogColumns, LogOptions
+from epiclick.data.schema import DISPLAY_COLUMNS, LogColumns, LogOptions
 from epiclick.errors import InputError, Problem
 
 if TYPE_CHECKING:
@@ -39,9 +40,11 @@ def type_problems(
             if not (kind.is_string() or kind.is_integer() or kind.is_uuid()):
                 remedy = "Write ids as integers or text, not as decimal numbers."
                 problems.append(_wrong_type(own, f"{kind}", remedy))
-        elif name in ("position", "click", "displays", "clicks"):
+        elif name in ("position", "click", "displays", "clicks", *DISPLAY_COLUMNS):
             if not (kind.is_numeric() or kind.is_boolean() or kind.is_string() or kind.is_json()):
-                remedy = f"Name the right column with --column {name}=NAME."
+                option = f"--{name.replace('_', '-')} NAME"
+                naming = option if name in DISPLAY_COLUMNS else f"--column {name}=NAME"
+                remedy = f"Name the right column with {naming}."
                 problems.append(_wrong_type(own, f"{kind}, not a number", remedy))
         elif kind.is_nested() or kind.is_interval():
             problems.append(_wrong_type(own, f"{kind}", "Give a column of plain values."))
@@ -146,30 +149,42 @@ def _all(mask: pa.ChunkedArray) -> bool:
     return len(mask) > 0 and bool(pc.all(mask, skip_nulls=True, min_count=1).as_py())
 
 
-SPACES = r"[\s\p{Z}]+"
+FEW_SIMILAR = 0.001
+"""Largest share of queries that may differ only in case or spaces without a warning."""
+
+
+def folded(queries: pa.Array) -> pa.Array:
+    """Text in lower case, with single spaces between words and none at the ends.
+
+    >>> folded(pa.array([" Red  shoes", "red Shoes"])).to_pylist()
+    ['red shoes', 'red shoes']
+    """
+    spaced = pc.utf8_trim_whitespace(pc.replace_substring_regex(queries, SPACES, " "))
+    return pc.utf8_lower(spaced)
 
 
 def similar_queries(query_id: pa.Array) -> list[str]:
-    """A warning if some queries differ only in case or spaces; `query_id` is sorted.
+    """A warning if more than a few queries differ only in case or spaces; `query_id` is sorted.
 
     >>> similar_queries(pa.array(["A ", "a", "b"]))[0].split(";")[0]
     "2 of 3 queries differ only in case or spaces, such as 'A ' and 'a'"
     """
-    if not (pa.types.is_string(query_id.type) or pa.types.is_large_string(query_id.type)):
+    if not _is_text(query_id.type):
         return []
     queries = query_id.filter(pa.array(changes(query_id)))
-    spaced = pc.utf8_trim_whitespace(pc.replace_substring_regex(queries, SPACES, " "))
-    normalised = pc.utf8_lower(spaced).dictionary_encode()
+    normalised = folded(queries).dictionary_encode()
     if len(normalised.dictionary) == len(queries):
         return []
     times = pc.value_counts(normalised.indices)
     shared = times.filter(pc.greater(times.field("counts"), 1))
     number = pc.sum(shared.field("counts")).as_py()
+    if number <= FEW_SIMILAR * len(queries):
+        return []
     one, other = queries.filter(pc.equal(normalised.indices, shared.field("values")[0]))[
         :2
     ].to_pylist()
     return [
         f"{number:,} of {len(queries):,} queries differ only in case or spaces, such as {one!r} "
-        f"and {other!r}; each is counted as a separate query. Normalise query_id before reading "
-        "the log, unless they are different queries"
+        f"and {other!r}; each is counted as a separate query. If they are one query, use "
+        "--normalise-queries (in Python: normalise_queries=True)"
     ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from epiclick.data.counting import RowRule, bad_rows, number, row_rules
 from epiclick.data.counts_metadata import PageClicks
 from epiclick.data.page_runs import ordered_runs
-from epiclick.data.schema import LogColumns, LogOptions
+from epiclick.data.schema import GRID, LogColumns, LogOptions
 from epiclick.errors import Problem
 
 if TYPE_CHECKING:
@@ -40,10 +40,11 @@ def page_rules(contexts: Sequence[str]) -> list[PageRule]:
     """A page shows each document once and fills each position (in its context) once."""
     remedy = (
         "If page_id identifies a session of several pages, name the column with the id of the page "
-        "with --column page_id=NAME; if rows were logged twice, keep one of each."
+        "with --column page_id=NAME; if positions start again on page 2, use --page-number or "
+        "--offset; if rows were logged twice, keep one of each."
     )
     rules = [PageRule("one document twice on a page", ("doc_id",), remedy, "repeated-document")]
-    if "position" in contexts:
+    if "position" in contexts or set(GRID) <= set(contexts):
         slot = "position" if tuple(contexts) == ("position",) else f"({', '.join(contexts)})"
         what = f"one {slot} twice on a page"
         rules.append(PageRule(what, tuple(contexts), remedy, "repeated-position"))

@@ -4,13 +4,14 @@ What a ranker knows about an item shows in where it puts it. Placement is theref
 counts even where they are reduced to some pairs, or to outcomes other than clicks.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from epiclick.data.arrays import distinct, locate_rows
+from epiclick.data.schema import GRID, LogOptions
 
 if TYPE_CHECKING:
     from epiclick.data.counts import ClickCounts
@@ -46,8 +47,8 @@ def placement_of(counts: "ClickCounts") -> Placement:
     """Placement of the pairs of counts, from all of their displays."""
     given, index = counts.given
     band = np.zeros(len(given), int)  # without positions, all that is known is what was shown
-    if "position" in given.column_names:
-        position = np.asarray(given["position"], np.float64)
+    position = positions_in(given, counts.options)
+    if position is not None:
         band = np.searchsorted(BANDS, np.maximum(position, 1))
     cell = counts.pair * len(BANDS) + band[index[counts.context]]
     size = len(counts) * len(BANDS)
@@ -92,7 +93,7 @@ def pages_by_kind(counts: "ClickCounts") -> np.ndarray:
     that it displays most often.
     """
     given, _ = counts.given
-    kinds, kind = kinds_of(given)
+    kinds, kind = kinds_of(given, counts.options.slot)
     displays = displays_by_query(counts)
     pages = np.zeros((counts.num_queries, len(kinds)))
     for context in range(len(given)):
@@ -109,13 +110,30 @@ def displays_by_query(counts: "ClickCounts") -> np.ndarray:
     return np.bincount(cell, counts.displays, size).reshape(counts.num_queries, len(given))
 
 
-def kinds_of(contexts: pa.Table) -> tuple[pa.Table, np.ndarray]:
-    """The distinct contexts without their position, and the number of each context's own."""
+def kinds_of(
+    contexts: pa.Table, slot: Sequence[str] = ("position",)
+) -> tuple[pa.Table, np.ndarray]:
+    """The distinct contexts without their slot, and the number of each context's own.
+
+    Args:
+        contexts: a row each.
+        slot: columns that determine where on the page a context is (`LogOptions.slot`).
+    """
     others: Mapping[str, pa.Array] = {
-        name: contexts[name].combine_chunks()
-        for name in contexts.column_names
-        if name != "position"
+        name: contexts[name].combine_chunks() for name in contexts.column_names if name not in slot
     }
     if not others:
         return pa.table({"": pa.array([0])}).drop_columns(""), np.zeros(len(contexts), int)
     return distinct(others)
+
+
+def positions_in(contexts: pa.Table, options: LogOptions) -> np.ndarray | None:
+    """(contexts,) position on the page, in a grid from left to right; None if it is not known."""
+    if "position" in contexts.column_names:
+        own = contexts["position"]
+        return np.asarray(own) if pa.types.is_integer(own.type) else None
+    if options.grid is None or not set(GRID) <= set(contexts.column_names):
+        return None
+    row, column = (np.asarray(contexts[name], np.int64) for name in GRID)
+    position: np.ndarray = (row - 1) * options.grid + column
+    return position

@@ -23,6 +23,7 @@ from epiclick.data.counting import (
 )
 from epiclick.data.counts import ClickCounts
 from epiclick.data.counts_metadata import CountsMetadata
+from epiclick.data.displays import as_displayed, left_out_displays, merged_queries, only_displays
 from epiclick.data.engine import Source, engine_errors, stoppable
 from epiclick.data.features import FeatureTable, read_features
 from epiclick.data.files import damage, find_files, kind_of, paths_in, repeated_files, unchanged
@@ -56,6 +57,8 @@ FIXED_BY_COUNTING = (
     "conversion",
     "value",
     "cluster",
+    *("page_number", "page_size", "page_number_base", "offset"),
+    *("viewed", "sponsored", "sponsored_as", "grid", "normalise_queries"),
 )
 """Options besides the context that cannot be changed once a log is counted."""
 
@@ -162,7 +165,7 @@ def _count_rows(source: Any, options: LogOptions) -> tuple[ClickCounts, LogRepor
             rows = kept_rows(log, columns, options) if dropped else log
             clusters = read_clusters(rows, columns, options, counts, text=opened.text)
             counts = replace(counts, clusters=clusters)
-        notes = list(opened.notes)
+        notes = [*opened.notes, *_adaptations(source, options)]
         whole = replace(options, max_clicks_per_page=None, drop_busiest=0.0)
         if whole != options:
             notes += left_out(open_log(source, whole)[1], options)
@@ -181,18 +184,35 @@ def _count_rows(source: Any, options: LogOptions) -> tuple[ClickCounts, LogRepor
 
 def open_log(source: Any, options: LogOptions) -> "tuple[Source, ir.Table, LogColumns]":
     """Open a log and find its columns: the source, its canonical rows, where the columns were."""
+    opened, log, columns = _open_rows(source, options)
+    return opened, without_robots(only_displays(log, options), options), columns
+
+
+def _open_rows(source: Any, options: LogOptions) -> "tuple[Source, ir.Table, LogColumns]":
+    """The same with all rows, also those that are not displays, or of robots."""
     opened = open_source(source)
     columns = resolve_columns(opened.table.columns, options, opened.name)
     if problems := type_problems(opened, opened.table, columns, options):
         raise InputError.of(opened.name, problems)
+    table, places = as_displayed(opened.table, columns, options)
     # before any row is left out: a click on a row that is not counted is still history
-    table = with_history(opened.table, columns, options)
+    table = with_history(table, places, options)
     if options.where is not None:
         from epiclick.data.where import select_where  # whose parser is slow to import
 
         table = select_where(opened, options.where, table)
-    log = canonical_log(table, columns, options)
-    return opened, without_robots(log, options), columns
+    return opened, canonical_log(table, places, options), columns
+
+
+def _adaptations(source: Any, options: LogOptions) -> list[str]:
+    """What the options on displays and queries leave out or merge, as sentences."""
+    if options.viewed is None and options.sponsored is None and not options.normalise_queries:
+        return []
+    opened, log, columns = _open_rows(source, options)
+    notes = left_out_displays(log, options)
+    if options.normalise_queries:
+        notes += merged_queries(opened.table[columns.found["query_id"]])
+    return notes
 
 
 def _count(

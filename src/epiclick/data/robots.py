@@ -24,6 +24,7 @@ from epiclick.data.counting import number
 from epiclick.data.counts import ClickCounts
 from epiclick.data.counts_metadata import MAX_LENGTH, PageClicks
 from epiclick.data.pages import sampled_pages
+from epiclick.data.placement import positions_in
 from epiclick.data.schema import LogOptions
 
 if TYPE_CHECKING:
@@ -215,13 +216,14 @@ def _places(counts: ClickCounts) -> tuple[np.ndarray, np.ndarray]:
     """(contexts,) the kind of page of each context, such as its device, and its slot on it."""
     contexts = counts.contexts
     names = contexts.column_names
-    if "position" not in names:
+    position = positions_in(contexts, counts.options)
+    if position is None:
         return np.zeros(len(contexts), int), np.arange(len(contexts))
-    place = np.unique(contexts["position"].to_numpy(), return_inverse=True)[1]
+    place = np.unique(position, return_inverse=True)[1]
     codes = [
         contexts[name].combine_chunks().dictionary_encode().indices.to_numpy()
         for name in names
-        if name != "position"
+        if name not in counts.options.slot
     ]
     kind = np.zeros(len(contexts), int)
     if codes:

@@ -9,9 +9,12 @@ from epiclick.click_models.registry import CLICK_MODELS, click_model
 from epiclick.errors import InputError, Problem, did_you_mean
 
 ALIASES: Mapping[str, tuple[str, ...]] = {
-    "page_id": ("page_id", "impression_id", "search_id", "request_id", "serp_id"),
-    "query_id": ("query_id", "query", "user_query", "qid"),
-    "doc_id": ("doc_id", "item_id", "url", "object_id", "product_id"),
+    "page_id": (
+        *("page_id", "impression_id", "search_id", "request_id", "serp_id"),
+        "page_view_id",
+    ),
+    "query_id": ("query_id", "query", "user_query", "qid", "search_term"),
+    "doc_id": ("doc_id", "item_id", "url", "object_id", "product_id", "item", "sku"),
     "position": ("position", "rank", "pos", "slot"),
     "click": ("click", "clicked"),
     "displays": ("displays", "impressions", "impression"),
@@ -57,6 +60,17 @@ class LogOptions:
         cluster: what robust intervals compare to estimate uncertainty: `query`, `user`, `page`, or
             any column, such as a day (timestamps are truncated to days). `auto`: queries, or users
             where there are few queries, or pages where there are next to none.
+        page_number: column with the number of the results page, where positions start again on each
+            page; a display's position is then counted from the first page on.
+        page_size: results per page, with `page_number`.
+        page_number_base: the number of the first page, 1 or 0.
+        offset: column with the number of results before the page, instead of `page_number`.
+        viewed: column that is 1 where a result came into view; others are no displays.
+        sponsored: column that is 1 where a slot was paid for.
+        sponsored_as: leave sponsored slots out (`drop`), or make `sponsored` (0 or 1) a `context`.
+            Positions of the others stay those on the page.
+        grid: results per row of a grid; `position` among the contexts becomes `row` and `column`.
+        normalise_queries: count queries that differ only in case and spaces as one.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -75,12 +89,23 @@ class LogOptions:
     conversion: str | None = None
     value: str | None = None
     cluster: str = "auto"
+    page_number: str | None = None
+    page_size: int | None = None
+    page_number_base: int = 1
+    offset: str | None = None
+    viewed: str | None = None
+    sponsored: str | None = None
+    sponsored_as: Literal["drop", "context"] = "drop"
+    grid: int | None = None
+    normalise_queries: bool = False
 
     def __post_init__(self) -> None:
         """Refuse invalid and contradictory settings, all in one error."""
         problems = [*_value_problems(self)]
         if not {problem.code for problem in problems} & UNNAMED:
+            object.__setattr__(self, "context", _displayed_contexts(self))
             problems += [*_name_problems(self), *_model_problems(self)]
+            problems += _display_problems(self)
             problems += _conversion_problems(self)
         if self.part is not None and self.page_parts is not None:
             what = "part and page_parts: choose one of them"
@@ -105,6 +130,12 @@ class LogOptions:
     def cluster_column(self) -> str | None:
         """Canonical column of the clusters that were asked for; None for queries and `auto`."""
         return "cluster" if self.names_cluster else CLUSTER_WORDS.get(self.cluster)
+
+    @property
+    def slot(self) -> tuple[str, ...]:
+        """The contexts that determine where on its page a display was."""
+        apart = ("sponsored",) if self.sponsored and self.sponsored_as == "context" else ()
+        return (*apart, *(("position",) if self.grid is None else GRID))
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-serialisable record, read back by `from_dict`."""
@@ -149,6 +180,7 @@ def options_of(options: LogOptions | None, settings: Mapping[str, Any]) -> LogOp
 UNNAMED = {
     *("invalid-columns", "invalid-context", "invalid-click-model"),
     *("invalid-conversion", "invalid-value"),
+    *("invalid-grid", "invalid-sponsored", "invalid-sponsored-as"),
 }
 """Codes of settings that should be names and are not, so that the names cannot be checked."""
 
@@ -198,6 +230,26 @@ def _value_problems(options: LogOptions) -> Iterator[Problem]:
             is_number(o.drop_busiest) and 0 <= o.drop_busiest < 1,
             "a share from 0 to below 1",
         ),
+        **{
+            name: (isinstance(getattr(o, name), text), "the name of a column")
+            for name in DISPLAY_COLUMNS
+        },
+        **{
+            name: (
+                getattr(o, name) is None or (is_whole(getattr(o, name)) and getattr(o, name) >= 1),
+                "a whole number of 1 or more",
+            )
+            for name in ("page_size", "grid")
+        },
+        "page_number_base": (
+            is_whole(o.page_number_base) and o.page_number_base in (0, 1),
+            "0 or 1",
+        ),
+        "sponsored_as": (
+            isinstance(o.sponsored_as, str) and o.sponsored_as in ("drop", "context"),
+            "drop or context",
+        ),
+        "normalise_queries": (is_switch(o.normalise_queries), "True or False"),
     }
     for name, (valid, rule) in rules.items():
         if not valid:
@@ -228,7 +280,64 @@ def _name_problems(options: LogOptions) -> Iterator[Problem]:
 
 
 OUTCOMES = ("conversion", "value")
+DISPLAY_COLUMNS = ("page_number", "offset", "viewed", "sponsored")
 """Canonical columns that only an option names: there are no aliases for them."""
+
+GRID = ("row", "column")
+"""Contexts that take the place of the position in a grid."""
+
+
+def _displayed_contexts(options: LogOptions) -> tuple[str, ...]:
+    """The contexts: row and column in place of the position, sponsored slots apart, if asked for.
+
+    >>> LogOptions(grid=4, sponsored="is_ad", sponsored_as="context").context
+    ('sponsored', 'row', 'column')
+    """
+    context = list(options.context)
+    if options.grid is not None and "position" in context:
+        at = context.index("position")
+        context[at : at + 1] = [name for name in GRID if name not in context]
+    if options.sponsored is not None and options.sponsored_as == "context":
+        context[:0] = [] if "sponsored" in context else ["sponsored"]
+    return tuple(context)
+
+
+def _display_problems(options: LogOptions) -> Iterator[Problem]:
+    """Settings of displays that contradict or need one another."""
+    o = options
+    if (o.page_number is None) != (o.page_size is None):
+        given, lacking = (
+            ("page_number", "page_size") if o.page_number else ("page_size", "page_number")
+        )
+        yield Problem(
+            f"{given} needs {lacking}: positions of page 2 start after all results of page 1",
+            remedy="Give both --page-number COLUMN and --page-size N, or --offset COLUMN.",
+            code="option-needs-another",
+        )
+    if o.page_number is not None and o.offset is not None:
+        what = "page_number and offset: choose one of them"
+        yield Problem(what, code="page-number-and-offset")
+    if o.grid is not None and not set(GRID) <= set(o.context):
+        yield Problem(
+            f"grid: the contexts {', '.join(o.context)} have no position to turn into a row and a "
+            "column",
+            remedy="Name position, or row and column, among the contexts.",
+            code="position-not-in-context",
+        )
+    own = [name for each in DISPLAY_COLUMNS if (name := getattr(o, each)) is not None]
+    taken = {*own, *(each for each in DISPLAY_COLUMNS if getattr(o, each) is not None)}
+    if o.sponsored_as == "context":
+        taken.discard("sponsored")
+    if clash := [name for name in o.context if name in taken]:
+        yield Problem(
+            f"context: {', '.join(clash)} cannot be a context, as it determines what a display is",
+            remedy="Leave it out of the contexts; sponsored slots are kept apart by "
+            "--sponsored-as context.",
+            code="reserved-column",
+        )
+    if twice := sorted({name for name in own if own.count(name) > 1}):
+        what = f"{', '.join(twice)} is named for several roles"
+        yield Problem(what, remedy="Name each column once.", code="reserved-column")
 
 
 def _conversion_problems(options: LogOptions) -> Iterator[Problem]:
@@ -289,12 +398,14 @@ class LogColumns:
             ones, then those of the history.
         counted: rows contain numbers of displays and clicks, not one display each.
         history: contexts that the click model computes from the clicks above a display.
+        computed: given contexts that are computed from the column that `contexts` names.
     """
 
     found: Mapping[str, str]
     contexts: Mapping[str, str]
     counted: bool
     history: tuple[str, ...] = ()
+    computed: tuple[str, ...] = ()
 
     @property
     def given(self) -> dict[str, str]:
@@ -317,8 +428,8 @@ def resolve_columns(names: Sequence[str], options: LogOptions, source: str = "lo
     chosen = dict(options.columns)
     if options.part is not None:
         chosen["part"] = options.part
-    outcomes = {name: getattr(options, name) for name in OUTCOMES}
-    chosen |= {name: own for name, own in outcomes.items() if own is not None}
+    named = {name: getattr(options, name) for name in (*OUTCOMES, *DISPLAY_COLUMNS)}
+    chosen |= {name: own for name, own in named.items() if own is not None}
     for canonical, own in chosen.items():
         if own not in names:
             problems.append(unknown_column(f"column '{own}' (given for {canonical})", own, names))
@@ -331,10 +442,11 @@ def resolve_columns(names: Sequence[str], options: LogOptions, source: str = "lo
 
     counted = bool(find("displays"))
     wanted = ["page_id", *REQUIRED]
-    if "position" in options.context:
+    gridded = options.grid is not None and not set(GRID) <= set(names)
+    if "position" in options.context or gridded:
         wanted.append("position")
     wanted += ["displays", "clicks"] if counted else ["click"]
-    wanted += [name for name in OUTCOMES if name in chosen]
+    wanted += [name for name in (*OUTCOMES, *DISPLAY_COLUMNS) if name in chosen]
     if options.page_parts is None:
         wanted.append("part")
     # users are only checked, not counted by, so ambiguous columns for them are ignored
@@ -358,9 +470,14 @@ def resolve_columns(names: Sequence[str], options: LogOptions, source: str = "lo
         problems += _history_problems(options, names, missing, counted)
 
     contexts = {}
+    computed = GRID if gridded else ()
+    if options.sponsored is not None and options.sponsored_as == "context":
+        computed = (*computed, "sponsored")
     for context in options.context:
         if context == "position":
             contexts[context] = found.get("position", "position")
+        elif context in computed:
+            contexts[context] = found.get("sponsored" if context == "sponsored" else "position", "")
         elif context in names:
             contexts[context] = context
         else:
@@ -374,7 +491,7 @@ def resolve_columns(names: Sequence[str], options: LogOptions, source: str = "lo
     if problems:
         raise InputError.of(source, problems)
     contexts |= {name: name for name in history}
-    return LogColumns(found=found, contexts=contexts, counted=counted, history=history)
+    return LogColumns(found, contexts, counted, history, tuple(computed))
 
 
 def _needed(options: LogOptions, found: Mapping[str, str], counted: bool) -> Iterator[Problem]:

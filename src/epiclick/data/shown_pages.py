@@ -16,6 +16,7 @@ from epiclick.data.counts import ClickCounts
 from epiclick.data.engine import engine_errors, stoppable
 from epiclick.data.page_weights import check_same, entries_of, rows_of
 from epiclick.data.pages import kept_rows
+from epiclick.data.placement import positions_in
 from epiclick.data.readers import open_log
 from epiclick.data.schema import LogOptions
 
@@ -74,7 +75,9 @@ def _arranged(
     counts: ClickCounts, page: np.ndarray, entry: np.ndarray, clicked: np.ndarray
 ) -> ShownPages:
     """Displays in any order as rows of pages, by position."""
-    position = counts.contexts["position"].to_numpy()[counts.context[entry]]
+    place = positions_in(counts.contexts, counts.options)
+    context = counts.context[entry]
+    position = context if place is None else place[context]
     order = np.lexsort((position, page))
     page, entry, clicked = page[order], entry[order], clicked[order]
     first = np.flatnonzero(np.diff(page, prepend=-1))

@@ -23,11 +23,24 @@ PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 def open_source(source: Any) -> Source:
     """Open a log: path, glob or folder (or several), pandas DataFrame, Arrow or Ibis table.
 
-    An index column stored by pandas is left out.
+    An index column stored by pandas is left out. A source that is open already stays as it is.
     """
+    if isinstance(source, Source):
+        return source
     opened = _open(source)
     index = [name for name in opened.table.columns if PANDAS_INDEX.fullmatch(name)]
     return replace(opened, table=opened.table.drop(*index)) if index else opened
+
+
+def held(opened: Source, condition: str = "TRUE") -> Source:
+    """Rows of files that meet a condition in SQL, read once into a table of our own DuckDB.
+
+    For many passes over a log; the table spills to disk beyond the limit of memory.
+    """
+    backend = opened.table.get_backend()
+    rows = f"SELECT * FROM ({backend.compile(opened.table)}) WHERE {condition}"
+    backend.raw_sql(f"CREATE OR REPLACE TEMP TABLE epiclick_held AS {rows}")
+    return replace(opened, table=backend.table("epiclick_held"))
 
 
 def _open(source: Any) -> Source:

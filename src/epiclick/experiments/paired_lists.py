@@ -5,7 +5,8 @@ from typing import Self
 
 import numpy as np
 
-from epiclick.comparison.slots import Slots, kinds_of
+from epiclick.comparison.slots import Slots
+from epiclick.data.placement import kinds_of
 from epiclick.experiments.team_draft import Drafted, as_lists, rounds, team_draft
 from epiclick.fitted.state import FittedModel, given_of
 
@@ -39,7 +40,7 @@ class PairedLists:
 
         Where a query has several lists, those of one ranker are paired with the other's in turn.
         """
-        kind = kinds_of(given_of(fitted)[0])[1]
+        kind = kinds_of(given_of(fitted)[0], fitted.options.slot)[1]
         query = slots.query_id.dictionary_encode().indices.to_numpy()
         key = np.unique(query * (kind.max() + 1) + kind[slots.given], return_inverse=True)[1]
         own, order, first, count = [], [], [], []

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from epiclick.click_models.registry import click_model
 from epiclick.data.counts import ClickCounts
+from epiclick.data.placement import positions_in
 from epiclick.errors import InputError
 from epiclick.identification.identifiability import named
 from epiclick.identification.unbounded import LogRatio, UnboundedBias, unbounded_bias
@@ -131,10 +131,7 @@ def _first_position(counts: ClickCounts) -> int:
     shown = np.bincount(counts.context, counts.displays, len(counts.contexts))
     displays = np.full(len(shown), -1.0)
     displays[possible] = shown[possible]
-    if "position" not in counts.contexts.column_names:
+    position = positions_in(counts.contexts, counts.options)
+    if position is None:
         return int(np.argmax(displays))
-    position = counts.contexts["position"]
-    if not pa.types.is_integer(position.type):
-        return int(np.argmax(displays))
-    first = pc.equal(position, pc.min(position)).to_numpy()
-    return int(np.argmax(np.where(first, displays, -1)))
+    return int(np.argmax(np.where(position == position.min(), displays, -1)))

@@ -10,6 +10,7 @@ from epiclick.batching.distinct import distinct_counts
 from epiclick.click_models.click_model import CONVERSION, SATISFACTION
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import read_features
+from epiclick.data.folded_features import like_queries
 from epiclick.errors import InputError
 from epiclick.fitted.parameters import Parameters, parameter_draws
 from epiclick.fitted.prediction import (
@@ -156,7 +157,9 @@ def judged_items(
             )
         return item_frame(fitted.items, conversion=conversion_of_items(fitted))
     frames: list[pd.DataFrame] = []
-    table = None if features is None else read_features(features, like=fitted)
+    table = None
+    if features is not None:
+        table = like_queries(read_features(features, like=fitted), fitted.options)
     if table is not None and counts is not None:
         table = table.including(counts.query_id, counts.doc_id)
     if table is not None:
