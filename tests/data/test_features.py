@@ -173,7 +173,7 @@ def test_missing_columns_are_reported_with_the_existing_ones() -> None:
     with raises_code("missing-column") as caught:
         read_features(renamed)
     query, doc = caught.value.problems
-    assert "query_id (query_id or query or user_query or qid)" in str(query)
+    assert "query_id (query_id or query or user_query or qid or search_term)" in str(query)
     assert doc.code == "missing-column"
     assert "doc_id" in str(doc)
     assert "who, what, bm25" in str(doc)
