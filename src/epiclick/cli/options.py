@@ -470,7 +470,7 @@ def _text(value: Any) -> str:
 
 
 def _are_counts(logs: Sequence[str]) -> bool:
-    """Whether all files were written by epiclick count."""
+    """Whether files were written by epiclick count, whose rows are selected already."""
     from epiclick.data.readers import counts_files
 
     return bool(counts_files(list(logs)))
@@ -502,6 +502,9 @@ def read_counts(
     if report.aliases:
         found = ", ".join(f"{name} from {own}" for name, own in report.aliases.items())
         console.note(f"columns: {found}", quiet=quiet)
+    if report.reused:
+        listed = ", ".join(f"{name} {_text(value)}" for name, value in report.reused.items())
+        console.note(f"the log is read as the counts were: {listed}", quiet=quiet)
     suspected = () if report.robots is None or not robots else (report.robots.message,)
     for message in (*report.warnings, *suspected):
         warnings.warn(message, InputWarning, stacklevel=2)
