@@ -96,6 +96,13 @@ Weights = Annotated[Literal["traffic", "uniform"], Option(help="Weights of the q
 Level = Annotated[
     float | None, Option(help="Nominal coverage of intervals.", show_default="the model's")
 ]
+Overlap = Annotated[
+    str,
+    Option(
+        metavar="SHARE",
+        help="Share of the log's displays that the previous model was fitted to, too: 27/28.",
+    ),
+]
 Truth = Annotated[
     Path | None, Option(help="Folder of the simulated world that the log comes from.")
 ]
