@@ -72,7 +72,7 @@ class LogReport:
         warnings: why results from this log may mislead, and what was dropped or capped.
         robots: pages that look like those of robots, if there are any.
         reused: options of counts with which the rest of the log was read.
-        own: how many of the warnings are about single rows, not about all counts together.
+        own: how many of the warnings, the first, are about rows and users, which counts lack.
     """
 
     aliases: Mapping[str, str]
@@ -173,11 +173,11 @@ def _count_rows(
         capped = pc.sum(counted["capped"]).as_py() if "capped" in counted.column_names else 0
         if capped:
             notes.append(f"{capped:,} rows had more clicks than displays; their clicks were capped")
-        own = len(notes)
-        notes += _caveats(counts)
         if "user_id" in columns.found and not columns.counted:
             busy = busy_users(log, counts.pages)
             notes += [] if busy is None else [busy.message]
+        own = len(notes)
+        notes += _caveats(counts)
     robots = suspicious_pages(counts)
     return counts, LogReport(columns.aliases, dropped, capped, tuple(notes), robots, own=own)
 
@@ -393,6 +393,6 @@ def _add_log(
     }
     counts, report = _count_rows(list(log), replace(own, **given), alone=False)
     total, of_total = _add_up(found, options, [counts])
-    # what is true of all counts together was reported for the log alone
+    # caveats of the log alone may not apply to all counts together
     warned = dict.fromkeys((*report.warnings[: report.own], *of_total.warnings))
     return total, replace(report, warnings=tuple(warned), robots=of_total.robots, reused=reused)
