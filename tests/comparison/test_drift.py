@@ -18,6 +18,8 @@ from epiclick.fitted.tables import relevance_frames
 from ..raising import raises_code
 from ..report.planted import THETA, draw_log, planted
 
+pytestmark = pytest.mark.slow
+
 SD = 0.05  # of logits in the planted models
 QUERIES, DOCS = 80, 5
 

@@ -14,7 +14,10 @@ from epiclick.data.counts import ClickCounts
 
 from ..raising import raises_code
 
-pytestmark = pytest.mark.filterwarnings("ignore::epiclick.errors.InputWarning")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::epiclick.errors.InputWarning"),
+]
 
 DAYS = tuple(f"2026-03-{day:02d}" for day in range(1, 4))
 
@@ -64,19 +67,26 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_days_add_up_byte_for_byte(name: str, tmp_path: Path) -> None:
+def test_a_day_is_added_byte_for_byte(name: str, tmp_path: Path) -> None:
     rows, settings = log(), SETTINGS[name]
     whole = written(ec.read_log(rows, **settings), tmp_path, "whole.parquet")
-    so_far = tmp_path / "counts-0.parquet"
-    ec.read_log(rows[rows["day"] == DAYS[0]], **settings).to_parquet(so_far)
-    for number, day in enumerate(DAYS[1:], 1):
-        today = tmp_path / f"{day}.parquet"
-        rows[rows["day"] == day].to_parquet(today)
-        so_far, before = tmp_path / f"counts-{number}.parquet", so_far
-        # in either order, and without naming the options again
-        sources = [before, today] if number % 2 else [today, before]
-        ec.read_log(sources).to_parquet(so_far)
-    assert so_far.read_bytes() == whole
+    early, today = tmp_path / "early.parquet", tmp_path / "today.parquet"
+    ec.read_log(rows[rows["day"] != DAYS[-1]], **settings).to_parquet(early)
+    rows[rows["day"] == DAYS[-1]].to_parquet(today)
+    # without naming the options again
+    assert written(ec.read_log([early, today]), tmp_path, "added.parquet") == whole
+
+
+def test_days_are_added_one_by_one_in_any_order(tmp_path: Path) -> None:
+    rows = log()
+    whole = written(ec.read_log(rows), tmp_path, "whole.parquet")
+    for day in DAYS:
+        rows[rows["day"] == day].to_parquet(tmp_path / f"{day}.parquet")
+    last, first, middle = (tmp_path / f"{DAYS[i]}.parquet" for i in (2, 0, 1))
+    ec.read_log(last).to_parquet(tmp_path / "one.parquet")
+    ec.read_log([first, tmp_path / "one.parquet"]).to_parquet(tmp_path / "two.parquet")
+    added = ec.read_log([tmp_path / "two.parquet", middle])
+    assert written(added, tmp_path, "all.parquet") == whole
 
 
 def test_a_single_click_more_is_noticed(tmp_path: Path) -> None:
@@ -156,7 +166,7 @@ def test_users_are_not_needed_where_queries_become_many(tmp_path: Path) -> None:
     assert bytes_of[0] == bytes_of[1]
 
 
-@pytest.mark.parametrize("settings", [{}, {"cluster": "page"}, {"cluster": "day"}])
+@pytest.mark.parametrize("settings", [{}, {"cluster": "page"}])
 def test_the_last_days_are_those_of_a_log_without_the_others(
     settings: dict[str, str], tmp_path: Path
 ) -> None:
