@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from epiclick.api import load as load
     from epiclick.beta import Beta as Beta
     from epiclick.comparison.compare_rankers import compare as compare
+    from epiclick.comparison.drift import drift as drift
     from epiclick.comparison.several_models import compare_models as compare_models
     from epiclick.data.counts import ClickCounts as ClickCounts
     from epiclick.data.features import FeatureScaler as FeatureScaler
@@ -45,6 +46,7 @@ _MODULES = {
     "Beta": "epiclick.beta",
     "compare": "epiclick.comparison.compare_rankers",
     "compare_models": "epiclick.comparison.several_models",
+    "drift": "epiclick.comparison.drift",
     "ClickCounts": "epiclick.data.counts",
     "FeatureScaler": "epiclick.data.features",
     "FeatureTable": "epiclick.data.features",

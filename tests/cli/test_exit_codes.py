@@ -50,13 +50,17 @@ def typed(shop: Path, world: Path, marginal: tuple[Path, Done]) -> dict[str, lis
         "relevance": ["relevance", marginal[0], *features, "--out", "out.parquet"],
         "export": ["export", marginal[0], "--to", "qrels", *features, "--out", "out.txt"],
         "report": ["report", marginal[0], *features, "--out", "out.html"],
+        "drift": ["drift", marginal[0], marginal[0], "--out", "out.parquet"],
         "select": ["select", world / "clicks.parquet", "--models", "pbm", "--out", "out.json"],
         "plan": ["plan", marginal[0], *rankings, *features, "--out", "out.json"],
         "interleave": ["interleave", *rankings, "--out", "out.parquet"],
     }
 
 
-VERBS = ("simulate", "count", "relevance", "export", "report", "select", "plan", "interleave")
+VERBS = (
+    *("simulate", "count", "relevance", "export", "report", "drift", "select", "plan"),
+    "interleave",
+)
 
 
 def is_one_message(done: Done) -> bool:

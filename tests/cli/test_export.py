@@ -1,6 +1,7 @@
 """`epiclick export`, as a program or a person would call it."""
 
 import csv
+import json
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import xarray
 
 from epiclick import load, read_log
 
+from ..export.workbench_layout import violations
 from .conftest import Done, epiclick
 
 pytestmark = pytest.mark.slow
@@ -73,18 +75,21 @@ def test_lightgbm_by_propensity(
         assert found.index.tolist() == expected[expected > 0].index.tolist()
 
 
-def test_qrels_and_quepid_hold_the_same_grades(
+def test_all_judgements_hold_the_same_grades(
     world: Path, marginal: tuple[Path, Done], judged: pd.Series, tmp_path: Path
 ) -> None:
     given = [*items_of(world), "--cuts", "0.15,0.2,0.3,0.4", "--json"]
     qrels, ratings = tmp_path / "qrels", tmp_path / "ratings.csv"
-    for to, out in (("qrels", qrels), ("quepid", ratings)):
+    workbench, plugin = tmp_path / "judgements.json", tmp_path / "judgements.txt"
+    targets = {"qrels": qrels, "quepid": ratings, "srw": workbench, "ltr": plugin}
+    for to, out in targets.items():
         done = epiclick("export", marginal[0], "--to", to, *given, "--out", out)
         assert done.record == {
             "schema_version": 1,
             "to": to,
             "rows": 1200,
             "cuts": [0.15, 0.2, 0.3, 0.4],
+            **({"name": "epiclick"} if to == "srw" else {}),
             "warnings": [],
         }
     grade = [str(sum(mean > cut for cut in (0.15, 0.2, 0.3, 0.4))) for mean in judged]
@@ -97,6 +102,19 @@ def test_qrels_and_quepid_hold_the_same_grades(
     assert rows == [
         ["query", "docid", "rating"],
         *([*p, y] for p, y in zip(ids, grade, strict=True)),
+    ]
+    record = json.loads(workbench.read_text())
+    assert violations(record) == []
+    assert "0.15, 0.2, 0.3, 0.4" in record["description"]
+    found = [
+        (each["query"], one["docId"], one["rating"])
+        for each in record["judgmentRatings"]
+        for one in each["ratings"]
+    ]
+    assert found == [(*pair, f"{y}.000") for pair, y in zip(ids, grade, strict=True)]
+    lines = [line.split() for line in plugin.read_text().splitlines() if line[0] != "#"]
+    assert lines == [
+        [y, f"qid:{query}", "#", doc] for (query, doc), y in zip(ids, grade, strict=True)
     ]
 
 
@@ -151,7 +169,7 @@ def test_a_model_without_features_exports_the_items_of_its_log(
         (["--to", "lightgmb", "--out", "o.parquet"], "mean 'lightgbm'?", "unknown-target"),
         (
             ["--to", "excel", "--out", "o.parquet"],
-            "one of lightgbm, qrels, run, quepid, arviz",
+            "one of lightgbm, qrels, run, quepid, srw, ltr, arviz",
             "unknown-target",
         ),
         (["--to", "lightgbm", "--out", "o.parquet"], "4 features", "features-needed"),
@@ -172,10 +190,13 @@ def test_a_model_without_features_exports_the_items_of_its_log(
         ),
         (
             ["--to", "run", "--out", "o", "F", "--cuts", ".1,.2,.3,.4"],
-            "lightgbm and qrels and quep",
+            "lightgbm, qrels, quepid, srw and ltr",
             "option-does-not-apply",
         ),
         (["--to", "qrels", "--out", "o", "F", "--cuts", "a,b"], "four numbers", "not-a-number"),
+        (["--to", "srw", "--out", "o.txt", "F"], "name a .json file", "wrong-suffix"),
+        (["--to", "srw", "--out", "o.json", "F", "--name", "a<b"], "--name", "invalid-name"),
+        (["--to", "ltr", "--out", "o", "F", "--name", "a"], "to srw,", "option-does-not-apply"),
         (["--to", "qrels", "--out", "o", "F", "--cuts", "0.3,0.2"], "cuts", "invalid-cuts"),
         (
             ["--to", "run", "--out", "o", "F", "--rank-by", "median"],

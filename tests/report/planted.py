@@ -140,5 +140,6 @@ def sources_of(seed: int = 1, **more: object) -> Sources:
     likely = tuple(replace(each, p_value=1.0) for each in overlap.estimates)
     compared = replace(compared, overlap=replace(overlap, estimates=likely))
     given = {"log": log, "later": later, "truth": truth, "comparison": compared}
-    given |= {"selection": selected(), **more}
+    given |= {"selection": selected(), "previous": planted(later), "previous_name": "<b>old"}
+    given |= more
     return Sources(model=model, name="planted", command="epiclick report planted", **given)  # type: ignore[arg-type]

@@ -16,6 +16,7 @@ from epiclick.comparison.overlap import Overlap
 from epiclick.errors import InputError
 from epiclick.evaluation.item_chunks import ItemRelevance, item_chunks
 from epiclick.evaluation.truth import read_truth
+from epiclick.report.changes import changes
 from epiclick.report.click_model_choice import click_model_choice
 from epiclick.report.hidden_knowledge import (
     ContrastRow,
@@ -52,6 +53,20 @@ def test_the_opening_answers_the_three_questions(report: Report) -> None:
     assert "has a 90% interval" in said.uncertainty
     assert "agreed with its prediction" in said.uncertainty
     assert said.ship.startswith("Ship best <b>: it beats worst with probability above 0.99")
+
+
+def test_changes_are_those_of_the_table_of_drift(report: Report) -> None:
+    (log, _), (later, _) = draw_log(1), draw_log(2)
+    found = ec.drift(planted(log), planted(later))
+    own = report.changes
+    assert not isinstance(own, Absent)
+    assert [row.difference for row in own.bias] == found.position_bias["difference"].tolist()
+    assert [row.low for row in own.bias] == found.position_bias["low"].tolist()
+    assert (own.items, own.changed) == (len(found.items), len(found.changed_items))
+    assert own.notes[0] == found.assumption
+    without = changes(Sources(model=planted(log), name="planted"))
+    assert isinstance(without, Absent)
+    assert without.remedy == "--previous MODEL"
 
 
 def ship(report: Report, rankings: dict[str, pd.DataFrame]) -> str:

@@ -29,6 +29,7 @@ SECTIONS = (
     *(
         "data",
         "bias",
+        "drift",
         "confounding",
         "fit",
         "calibration",
@@ -41,7 +42,7 @@ SECTIONS = (
 )
 CHARTS = {
     *("rates", "bias-relative", "bias-absolute", "observed", "scores", "reliability", "ranks"),
-    *("coverage", "map", "values", "lead", "training", "click-models"),
+    *("coverage", "map", "values", "lead", "training", "click-models", "drift"),
 }
 
 

@@ -21,6 +21,9 @@ def count(
     page_parts: Annotated[
         int | None, Option(help="Count separately in this many folds of pages.")
     ] = None,
+    last: Annotated[
+        int | None, Option(help="Keep the last parts only, such as 28 days.", show_default="all")
+    ] = None,
     click_model: options.ClickModel = None,
     cluster: options.Cluster = None,
     given: options.GivenOptions = options.NOTHING_GIVEN,
@@ -28,6 +31,9 @@ def count(
     quiet: options.Quiet = False,
 ) -> None:
     """Count displays and clicks of a log per query, document and position.
+
+    Files of counts can be given along with logs: yesterday's counts and today's log give the counts
+    of both.
 
     Example: epiclick count clicks.parquet --out counts.parquet
     """
@@ -43,6 +49,8 @@ def count(
     silent = quiet or as_json
     with console.collect_warnings(quiet=silent) as warnings:
         counts = options.read_counts(log, log_options, quiet=silent)
+        if last is not None:
+            counts = counts.last(last)
     if out is not None:
         with console.written_to(out):
             counts.to_parquet(out)

@@ -1,6 +1,6 @@
 """`epiclick export`: relevance and rankings of a model as files for other tools."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -11,9 +11,12 @@ from epiclick.cli import console, options
 from epiclick.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from epiclick.api import BaseModel
     from epiclick.data.counts import ClickCounts
     from epiclick.data.features import FeatureTable
+    from epiclick.export.judgements import Judgements
 
 
 @dataclass(frozen=True)
@@ -73,11 +76,17 @@ def target_of(name: str, given: Mapping[str, Any]) -> Target:
         if option not in TARGETS[name].options:
             takers = [each for each, target in TARGETS.items() if option in target.options]
             raise InputError(
-                f"{options.flag(option)} applies to --to {' and '.join(takers)}, not to {name}; "
+                f"{options.flag(option)} applies to --to {listed(takers)}, not to {name}; "
                 "leave it out",
                 code="option-does-not-apply",
             )
     return TARGETS[name]
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence: a, b and c."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def write_lightgbm(request: Request) -> dict[str, Any]:
@@ -94,15 +103,21 @@ def write_lightgbm(request: Request) -> dict[str, Any]:
     }
 
 
+def graded_items(request: Request) -> "tuple[Judgements, tuple[float, ...], np.ndarray]":
+    """The items, the cut-offs between grades, and the grade of each item."""
+    from epiclick.export.judgements import cut_offs, grades, judge
+
+    items = judge(request.model.fitted_, request.counts, request.table)
+    cuts = cut_offs(items.mean, request.given.get("cuts"))
+    return items, cuts, grades(items.mean, cuts)
+
+
 def graded(write: Callable[..., None]) -> Write:
     """A target of graded judgements, given what writes them."""
 
     def write_grades(request: Request) -> dict[str, Any]:
-        from epiclick.export.judgements import cut_offs, grades, judge
-
-        items = judge(request.model.fitted_, request.counts, request.table)
-        cuts = cut_offs(items.mean, request.given.get("cuts"))
-        write(request.out, items.query_id, items.doc_id, grades(items.mean, cuts))
+        items, cuts, grade = graded_items(request)
+        write(request.out, items.query_id, items.doc_id, grade)
         return {"rows": len(items), "cuts": list(cuts)}
 
     return write_grades
@@ -120,6 +135,26 @@ def write_quepid(*arguments: Any) -> None:
     from epiclick.export.judgements import write_ratings
 
     write_ratings(*arguments)
+
+
+def write_ltr(*arguments: Any) -> None:
+    """Write a judgement list of learning-to-rank plugins."""
+    from epiclick.export.judgement_list import write_judgement_list
+
+    write_judgement_list(*arguments)
+
+
+def write_srw(request: Request) -> dict[str, Any]:
+    """Write judgements for the Search Relevance Workbench."""
+    from epiclick.export.workbench import NAME, check_name, write_judgements
+
+    name = check_name(request.given.get("name", NAME))
+    items, cuts, grade = graded_items(request)
+    between = ", ".join(f"{cut:.4g}" for cut in cuts)
+    description = f"Relevance from clicks: grades 0 to 4, separated by relevance {between}"
+    ids = items.query_id, items.doc_id
+    write_judgements(request.out, *ids, grade, name=name, description=description)
+    return {"rows": len(items), "cuts": list(cuts), "name": name}
 
 
 def write_run(request: Request) -> dict[str, Any]:
@@ -155,6 +190,8 @@ TARGETS: Mapping[str, Target] = {
     "qrels": Target("TREC judgements", "qrels.txt", ("cuts",), graded(write_qrels)),
     "run": Target("a TREC run", "run.txt", ("rank_by", "seed"), write_run),
     "quepid": Target("CSV", "ratings.csv", ("cuts",), graded(write_quepid), suffixes=(".csv",)),
+    "srw": Target("JSON", "judgements.json", ("cuts", "name"), write_srw, suffixes=(".json",)),
+    "ltr": Target("a judgement list", "judgements.txt", ("cuts",), graded(write_ltr)),
     "arviz": Target(
         "NetCDF",
         "samples.nc",
@@ -176,7 +213,7 @@ def export(
         str,
         Option(
             metavar="NAME",
-            help="lightgbm, qrels, run, quepid or arviz.",
+            help="lightgbm, qrels, run, quepid, srw, ltr or arviz.",
             show_default=False,
             autocompletion=lambda: list(TARGETS),
         ),
@@ -198,6 +235,10 @@ def export(
             help="Mean relevances that separate grades 0 to 4, such as 0.1,0.2,0.4,0.6.",
             show_default="quantiles",
         ),
+    ] = None,
+    name: Annotated[
+        str | None,
+        Option(help="srw: name of the judgement list.", show_default="epiclick"),
     ] = None,
     clip: Annotated[
         float | None,
@@ -221,7 +262,8 @@ def export(
 ) -> None:
     """Write a training set for LightGBM, judgements, a ranking or posterior samples.
 
-    lightgbm: Parquet. qrels and run: TREC formats. quepid: a CSV file of ratings.
+    lightgbm: Parquet. qrels and run: TREC formats. quepid: a CSV file of ratings. srw: judgements
+    for OpenSearch's Search Relevance Workbench. ltr: a judgement list, grade qid:N # docid.
     arviz: a NetCDF file of samples of position bias, and of relevance if items are given.
 
     Example: epiclick export model --to qrels --features features.parquet --out qrels.txt
@@ -233,6 +275,7 @@ def export(
     settings: dict[str, Any] = {
         "how": how,
         "cuts": None if cuts is None else list(options.numbers_in(cuts, "--cuts", CUTS, float)),
+        "name": name,
         "clip": clip,
         "rank_by": rank_by,
         "draws": draws,

@@ -12,6 +12,7 @@ from epiclick.cli import (
     compare,
     count,
     demo,
+    drift,
     evaluate,
     export,
     fit,
@@ -48,7 +49,7 @@ def _add(*verbs: Callable[..., None], cls: type[Verb] = Verb) -> None:
 _add(demo.demo, simulate.simulate, inspect.inspect, count.count)
 _add(fit.fit, cls=fit.FitVerb)
 _add(select.select)
-_add(position_bias.position_bias)
+_add(position_bias.position_bias, drift.drift)
 _add(relevance.relevance, evaluate.evaluate, compare.compare, cls=ModelVerb)
 _add(plan.plan, cls=ModelVerb)
 _add(interleave.interleave)

@@ -93,6 +93,13 @@ Weights = Annotated[Literal["traffic", "uniform"], Option(help="Weights of the q
 Level = Annotated[
     float | None, Option(help="Nominal coverage of intervals.", show_default="the model's")
 ]
+Overlap = Annotated[
+    str,
+    Option(
+        metavar="SHARE",
+        help="Share of the log's displays that the previous model was fitted to, too: 27/28.",
+    ),
+]
 Truth = Annotated[
     Path | None, Option(help="Folder of the simulated world that the log comes from.")
 ]
@@ -552,7 +559,7 @@ def _text(value: Any) -> str:
 
 
 def _are_counts(logs: Sequence[str]) -> bool:
-    """Whether all files were written by epiclick count."""
+    """Whether files were written by epiclick count, whose rows are selected already."""
     from epiclick.data.readers import counts_files
 
     return bool(counts_files(list(logs)))
@@ -583,6 +590,9 @@ def read_counts(
     if report.aliases:
         found = ", ".join(f"{name} from {own}" for name, own in report.aliases.items())
         console.note(f"columns: {found}", quiet=quiet)
+    if report.reused:
+        listed = ", ".join(f"{name} {_text(value)}" for name, value in report.reused.items())
+        console.note(f"the log is read as the counts were: {listed}", quiet=quiet)
     suspected = () if report.robots is None or not robots else (report.robots.message,)
     for message in (*report.warnings, *suspected):
         warnings.warn(message, InputWarning, stacklevel=2)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from epiclick.cli import console, options
+from epiclick.cli.drift import share_of
 
 if TYPE_CHECKING:
     from epiclick.report.page import Report
@@ -36,6 +37,11 @@ def report(
     ] = None,
     depth: options.Depth = None,
     against: options.OtherModels = None,
+    previous: Annotated[
+        Path | None,
+        Option(metavar="MODEL", help="The model before this one, to show what changed."),
+    ] = None,
+    overlap: options.Overlap = "0",
     truth: options.Truth = None,
     selection: Annotated[
         Path | None,
@@ -66,6 +72,7 @@ def report(
     rankings: Mapping[str, Any] = options.named_rankings(ranking or [])
     fitted = load(model)
     others = {str(path): load(path) for path in against or []}
+    before, share = None if previous is None else load(previous), share_of(overlap)
     world = None if truth is None else read_truth(truth)
     selected = None if selection is None else read_selection(selection)
     if rankings:
@@ -114,6 +121,9 @@ def report(
                     log_names=tuple(log or ()),
                     later_names=tuple(backtest or ()),
                     created=date.today().isoformat(),
+                    previous=before,
+                    previous_name="" if previous is None else previous.name or str(previous),
+                    overlap=share,
                 ),
                 title,
             )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from epiclick.data.arrays import as_array, distinct
@@ -110,6 +111,33 @@ class ClusterCounts:
             conversions=None,
         )
         return outcome._kept(self.clicks > 0, np.arange(self.pair.max(initial=-1) + 1))
+
+    def merged(self) -> Self:
+        """With one entry per pair, context, part and group."""
+        part = np.zeros_like(self.pair) if self.part is None else self.part
+        order = np.lexsort((self.group, part, self.context, self.pair))
+        keys = [values[order] for values in (self.pair, self.context, part, self.group)]
+        new = np.ones(len(order), bool)
+        new[1:] = np.any([key[1:] != key[:-1] for key in keys], axis=0)
+        first = np.flatnonzero(new)
+        if len(first) == len(order):
+            return self
+        entry = order[first]
+
+        def summed(amounts: np.ndarray) -> np.ndarray:
+            found: np.ndarray = np.add.reduceat(amounts[order], first)
+            return found
+
+        return replace(
+            self,
+            pair=self.pair[entry],
+            context=self.context[entry],
+            group=self.group[entry],
+            displays=summed(self.displays),
+            clicks=summed(self.clicks),
+            part=None if self.part is None else self.part[entry],
+            conversions=None if self.conversions is None else summed(self.conversions),
+        )
 
     def _kept(self, kept: np.ndarray, number: np.ndarray) -> Self:
         """The entries of a mask, with the groups that they have left."""
@@ -212,17 +240,34 @@ def _counted(
         table["clicks"].to_numpy(),
         found.part,
         table[NUMBER].to_numpy() if NUMBER in table.column_names else None,
-    )
+    ).merged()  # days that were times of their own
 
 
-def concat_clusters(several: Sequence[ClusterCounts]) -> ClusterCounts | None:
-    """All of them, pairs, contexts and parts numbered alike; None if their groups differ in kind.
+def concat_clusters(
+    several: Sequence[ClusterCounts], pages: int | None = None
+) -> ClusterCounts | None:
+    """All of them, pairs, contexts and parts numbered alike; None if they differ in kind.
 
-    Groups with the same label are one: a user may be in several logs.
+    Groups with the same label are one: a user may be in several logs. Clusters that are too many
+    together for groups of their own are hashed, as if they had been counted together. How many of
+    hashed clusters are the same is not known: their number is then the largest of all; except that
+    pages, of which there are `pages`, are in one log each.
     """
-    if len({(each.by, each.is_hashed) for each in several}) > 1:
+    if len({each.by for each in several}) > 1:
         return None
-    labels = sorted({label for each in several for label in each.labels})
+    distinct_labels = {label for each in several for label in each.labels}
+    clusters = len(distinct_labels)
+    if any(each.is_hashed for each in several):
+        clusters = max(each.clusters for each in several)
+        several = [each if each.is_hashed else _hashed(each) for each in several]
+    elif clusters > MOST_GROUPS:
+        several = [_hashed(each) for each in several]
+    hashed = clusters > MOST_GROUPS
+    if hashed and pages is not None and several[0].by == "page":
+        clusters = pages
+    labels = sorted(
+        {label for each in several for label in each.labels}, key=int if hashed else str
+    )
     place = {label: i for i, label in enumerate(labels)}
     numbers = [np.array([place[label] for label in each.labels]) for each in several]
     arrays: dict[str, Any] = {
@@ -233,14 +278,37 @@ def concat_clusters(several: Sequence[ClusterCounts]) -> ClusterCounts | None:
         [getattr(each, name) for each in several if getattr(each, name) is not None]
         for name in ("part", "conversions")
     )
-    # how many clusters of several logs are the same is not known once they are hashed
-    most = max(each.clusters for each in several)
     return ClusterCounts(
         several[0].by,
-        most if several[0].is_hashed else len(labels),
+        clusters,
         tuple(labels),
         group=np.concatenate([own[each.group] for own, each in zip(numbers, several, strict=True)]),
         part=np.concatenate(parts) if len(parts) == len(several) else None,
         conversions=np.concatenate(converted) if len(converted) == len(several) else None,
         **arrays,
-    )
+    ).merged()
+
+
+def _hashed(clusters: ClusterCounts) -> ClusterCounts:
+    """Clusters that are groups each, hashed into groups as many clusters are."""
+    from epiclick.data.counting import page_fold
+    from epiclick.data.engine import connect
+
+    connection = connect()
+    labels = pa.table({"label": pa.array(clusters.labels, pa.string())})
+    connection.con.register("epiclick_labels", labels)
+    table = connection.table("epiclick_labels")
+    folded = table.select("label", fold=page_fold(table.label, MOST_GROUPS)).to_pyarrow()
+    fold_of = dict(zip(folded["label"].to_pylist(), folded["fold"].to_pylist(), strict=True))
+    folds = sorted(set(fold_of.values()))
+    number = np.array([folds.index(fold_of[label]) for label in clusters.labels], np.int64)
+    return replace(clusters, labels=tuple(map(str, folds)), group=number[clusters.group])
+
+
+def still_needed(
+    clusters: ClusterCounts | None, options: LogOptions, queries: int
+) -> ClusterCounts | None:
+    """The clusters, unless queries that were too few are no longer, after counts were added."""
+    if clusters is None or options.cluster != "auto":
+        return clusters
+    return clusters if queries < AUTOMATIC[CLUSTER_WORDS[clusters.by]] else None

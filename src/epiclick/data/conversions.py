@@ -13,6 +13,21 @@ NUMBER, VALUE = "conversions", "value"
 """Columns of a table of counts."""
 
 
+DECIMALS = 1e6
+"""Values are read with six decimals."""
+
+EXACT = 1e9
+"""Sums of values below this are exact decimals, which do not depend on what was added first."""
+
+
+def as_decimals(values: np.ndarray) -> np.ndarray | None:
+    """Values in units of their last decimal, int64; None if they have more, or are too large."""
+    if np.any(~(np.abs(values) < EXACT)):
+        return None
+    units = np.rint(values * DECIMALS)
+    return units.astype(np.int64) if np.array_equal(units / DECIMALS, values) else None
+
+
 @dataclass(frozen=True, eq=False)
 class Conversions:
     """Conversions after the clicks of each entry of `ClickCounts`.

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from epiclick.arguments import check_path, shown
+from epiclick.arguments import check_path, is_whole, shown
 from epiclick.click_models.click_model import given_contexts
 from epiclick.click_models.registry import click_model
 from epiclick.data.arrays import as_array, changes, distinct, locate_rows, strictly_ascending
@@ -21,8 +21,8 @@ from epiclick.data.cluster_columns import (
     describe_clusters,
     read_cluster_columns,
 )
-from epiclick.data.clusters import ClusterCounts, concat_clusters
-from epiclick.data.conversions import NUMBER, VALUE, Conversions
+from epiclick.data.clusters import ClusterCounts, concat_clusters, still_needed
+from epiclick.data.conversions import DECIMALS, NUMBER, VALUE, Conversions, as_decimals
 from epiclick.data.counts_arguments import (
     SplitBy,
     check_join,
@@ -31,9 +31,10 @@ from epiclick.data.counts_arguments import (
     chosen_pairs,
     deal_groups,
 )
-from epiclick.data.counts_metadata import CountsMetadata, PageClicks
+from epiclick.data.counts_metadata import CountsMetadata
 from epiclick.data.features import FeatureTable
 from epiclick.data.folded_features import like_queries
+from epiclick.data.page_clicks import PageClicks, PartPages
 from epiclick.data.page_lists import PageLists, concat_lists
 from epiclick.data.page_sample import PageSample, concat_samples
 from epiclick.data.placement import Placement, placement_in, placement_of
@@ -74,6 +75,7 @@ class ClickCounts:
             `placed`.
         clusters: the same counts by groups of users, pages or days; None where queries measure
             the uncertainty of a fit.
+        part_pages: pages and their clicks for each of `parts`, None where unknown.
     """
 
     query_id: pa.Array
@@ -95,6 +97,7 @@ class ClickCounts:
     sample: PageSample | None = None
     placement: Placement | None = None
     clusters: ClusterCounts | None = None
+    part_pages: PartPages | None = None
 
     def __post_init__(self) -> None:
         """Check the counts once; everything downstream relies on them."""
@@ -278,6 +281,7 @@ class ClickCounts:
             sample=None,
             placement=self._kept_placement,
             clusters=None,
+            part_pages=None,
         )
 
     def over_given(self, amounts: np.ndarray) -> np.ndarray:
@@ -385,10 +389,16 @@ class ClickCounts:
             table = table.filter(pc.field("displays") != 0)
         columns = {name: as_array(table[name]) for name in table.column_names}
         if not strictly_ascending([columns[key] for key in keys]):
+            units = as_decimals(columns[VALUE].to_numpy()) if VALUE in columns else None
+            if units is not None:
+                place = table.column_names.index(VALUE)
+                table = table.set_column(place, VALUE, pa.array(units))
             summed = table.group_by(keys).aggregate([(name, "sum") for name in summands])
             summed = summed.rename_columns([*keys, *summands])
             summed = summed.sort_by([(key, "ascending") for key in keys])
             columns = {name: as_array(summed[name]) for name in summed.column_names}
+            if units is not None:
+                columns[VALUE] = pa.array(columns[VALUE].to_numpy() / DECIMALS)
 
         new_pair = changes(columns["query_id"]) | changes(columns["doc_id"])
         first = np.flatnonzero(new_pair)
@@ -465,12 +475,13 @@ class ClickCounts:
                 "count the logs with the same options",
                 code="contexts-differ",
             )
-        pages = [c.pages for c in counts if c.pages is not None]
+        known = [c.pages for c in counts if c.pages is not None]
+        pages = sum(known) if len(known) == len(counts) else None
         total = cls.from_table(
             pa.concat_tables([c.to_table() for c in counts], promote_options="permissive"),
             context=names,
-            pages=sum(pages) if len(pages) == len(counts) else None,
-            page_clicks=PageClicks.sum([c.page_clicks for c in counts]),
+            pages=pages,
+            page_clicks=PageClicks.sum([c.page_clicks for c in counts], pages or 0),
             options=replace(head.options, where=either([c.options.where for c in counts])),
         )
         if all(c.lists is not None for c in counts):
@@ -481,8 +492,29 @@ class ClickCounts:
             total = replace(total, sample=sample)
         clusters = [_renumbered(total, c, c.clusters) for c in counts if c.clusters is not None]
         if len(clusters) == len(counts):
-            total = replace(total, clusters=concat_clusters(clusters))
+            added = concat_clusters(clusters, total.pages)
+            total = replace(total, clusters=still_needed(added, total.options, total.num_queries))
+        total = total._with_part_pages(counts)
         return total if head.features is None else total.with_features(head.features)
+
+    def _with_part_pages(self, counts: Sequence["ClickCounts"]) -> "ClickCounts":
+        """With the pages of each part, given the counts that these are the sum of."""
+        known = [
+            (c.part_pages, locate_rows({"part": c.parts}, {"part": self.parts}))
+            for c in counts
+            if c.part_pages is not None and c.parts is not None and self.parts is not None
+        ]
+        if len(known) < len(counts) or self.parts is None:
+            return self
+        if any(np.any(numbers < 0) for _, numbers in known):
+            return self  # parts without displays
+        return self.paged_by_part(PartPages.sum(known, len(self.parts)))
+
+    def paged_by_part(self, found: PartPages | None) -> "ClickCounts":
+        """With the pages of each part, and with their clicks as those of all pages."""
+        if found is None or self.pages is None:
+            return self
+        return replace(self, part_pages=found, page_clicks=found.summed())
 
     def with_features(
         self, features: FeatureTable, *, missing: Literal["error", "drop"] = "error"
@@ -556,6 +588,34 @@ class ClickCounts:
             return tuple(found)
         return tuple(self._rest_of(share == i, each) for i, each in enumerate(found))
 
+    def last(self, parts: int) -> "ClickCounts":
+        """The last parts, such as the last 28 days, of a log that was read with `part`.
+
+        Pages are those of these parts: a page that is in two parts counts in both.
+        """
+        if not is_whole(parts) or parts < 1:
+            raise InputError(
+                f"last takes a number of parts of 1 or more, not {shown(parts)}",
+                code="invalid-last",
+            )
+        if self.part is None or self.parts is None or self.options.page_parts is not None:
+            raise InputError(
+                "the last parts can be kept only if the log has parts in time; count it with "
+                '--part day (in Python: part="day")',
+                code="no-parts",
+            )
+        shown_parts = np.unique(self.part)
+        if len(shown_parts) <= parts:
+            return self
+        kept = np.zeros(len(self.parts), bool)
+        kept[shown_parts[-parts:]] = True
+        window = self._rest_of(kept, self._of_entries(kept[self.part], placed=False))
+        own = None if self.part_pages is None else self.part_pages.at(np.flatnonzero(kept))
+        if own is not None:
+            window = replace(window, pages=int(own.pages.sum()), page_clicks=own.summed())
+        # adding up drops contexts and parts without displays
+        return ClickCounts.concat([window]).paged_by_part(own)
+
     def _rest_of(self, chosen: np.ndarray, counts: "ClickCounts") -> "ClickCounts":
         """The counts of some parts, a mask, with the pages and clusters of these parts."""
         if self.lists is None and self.sample is None and self.clusters is None:
@@ -594,6 +654,7 @@ class ClickCounts:
             **self.amounts(keep),
             pages=self.pages if bool(np.all(keep)) else None,
             page_clicks=self.page_clicks if bool(np.all(keep)) else None,
+            part_pages=self.part_pages if bool(np.all(keep)) else None,
             feature_row=None if self.feature_row is None else self.feature_row[pairs],
             placement=None if kept is None else kept.at(pairs),
         )
@@ -614,10 +675,12 @@ class ClickCounts:
             self.page_clicks,
             self.options,
             clusters=describe_clusters(self.clusters),
+            part_pages=self.part_pages,
         )
         table = self.to_table()
         for name, lists in cluster_columns(self).items():
             table = table.append_column(name, lists)
+        table = table.combine_chunks()  # how rows came to be must not show in the file
         with written_aside(check_path("path", path)) as aside:
             pq.write_table(metadata.attach(table), aside, compression="zstd")
 
@@ -641,7 +704,8 @@ class ClickCounts:
             page_clicks=metadata.page_clicks,
             options=metadata.options,
         )
-        return replace(counts, clusters=read_cluster_columns(rows, counts, metadata.clusters))
+        clusters = read_cluster_columns(rows, counts, metadata.clusters)
+        return replace(counts, clusters=clusters, part_pages=metadata.part_pages)
 
 
 def _all_lists(total: ClickCounts, counts: Sequence[ClickCounts]) -> PageLists:

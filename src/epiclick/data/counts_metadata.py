@@ -1,13 +1,10 @@
 """Metadata of a Parquet file of counts: what the rows do not contain, and checksums of both."""
 
 import json
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -23,74 +20,9 @@ from epiclick.data.checksums import (
     texts,
     with_digest,
 )
+from epiclick.data.page_clicks import PageClicks, PartPages
 from epiclick.data.schema import LogOptions
 from epiclick.errors import InputError
-
-MAX_LENGTH = 100
-"""Displays and clicks per page are capped at this."""
-
-FIELDS = ("clicks", "displays", "everywhere")
-
-
-@dataclass(frozen=True, eq=False)
-class PageClicks:
-    """Histograms of clicks and displays per page, of a whole log or a sample of its pages.
-
-    Attributes:
-        clicks: (clicks,) number of pages with 0, 1, 2, ... clicks.
-        displays: (displays,) number of pages with 0, 1, 2, ... displays.
-        everywhere: (displays,) those of them on which everything was clicked.
-    """
-
-    clicks: np.ndarray
-    displays: np.ndarray
-    everywhere: np.ndarray
-
-    @property
-    def without_click(self) -> float:
-        """Share of pages on which nothing was clicked."""
-        return float(self.clicks[0] / self.pages) if self.pages else 0.0
-
-    @property
-    def pages(self) -> int:
-        """Number of pages examined."""
-        return int(self.clicks.sum())
-
-    @classmethod
-    def from_table(cls, displays: np.ndarray, clicks: np.ndarray, pages: np.ndarray) -> Self:
-        """From (displays, clicks) of a page and the number of pages with each combination."""
-        displays, clicks = (
-            np.minimum(values, MAX_LENGTH).astype(np.int64) for values in (displays, clicks)
-        )
-        every = np.where(clicks == displays, pages, 0)
-        by_clicks, by_displays, everywhere = (
-            np.bincount(at, weight).astype(np.int64)
-            for at, weight in ((clicks, pages), (displays, pages), (displays, every))
-        )
-        return cls(by_clicks, by_displays, everywhere)
-
-    @classmethod
-    def sum(cls, several: "Sequence[PageClicks | None]") -> "PageClicks | None":
-        """The sum over several logs; None where one of them is unknown."""
-        known = [each for each in several if each is not None]
-        if not known or len(known) < len(several):
-            return None
-        return cls(*(reduce(_added, (getattr(each, name) for each in known)) for name in FIELDS))
-
-    def to_dict(self) -> dict[str, list[int]]:
-        """A record for JSON."""
-        return {name: getattr(self, name).tolist() for name in FIELDS}
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Self:
-        """What `to_dict` recorded."""
-        return cls(*(np.array(record[name], np.int64) for name in FIELDS))
-
-
-def _added(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    size = max(len(one), len(other))
-    return np.pad(one, (0, size - len(one))) + np.pad(other, (0, size - len(other)))
-
 
 SCHEMA_VERSION = 2
 """Version 1 had no checksums."""
@@ -113,6 +45,7 @@ class CountsMetadata:
         options: how the log was read.
         rows: digest of the rows.
         clusters: what is known about clusters that the rows have, or None.
+        part_pages: the same as `pages` and `page_clicks` for each part, or None.
     """
 
     context: tuple[str, ...]
@@ -121,6 +54,7 @@ class CountsMetadata:
     options: LogOptions
     rows: str = ""
     clusters: dict[str, Any] | None = None
+    part_pages: PartPages | None = None
 
     @property
     def given(self) -> tuple[str, ...]:
@@ -136,6 +70,7 @@ class CountsMetadata:
                 "context": list(self.context),
                 "pages": self.pages,
                 "page_clicks": None if self.page_clicks is None else self.page_clicks.to_dict(),
+                "part_pages": None if self.part_pages is None else self.part_pages.to_list(),
                 "options": self.options.to_dict(),
                 "clusters": self.clusters,
                 "rows": digest_rows(table),
@@ -173,14 +108,17 @@ class CountsMetadata:
         with reading(path, REMEDY):
             check_record(record)
             clicks = get(record, "page_clicks", dict, type(None))
+            # files of earlier versions have neither of these
+            record = {"clusters": None, "part_pages": None, **record}
+            parts = get(record, "part_pages", list, type(None))
             return cls(
                 texts(record, "context"),
                 get(record, "pages", int, type(None)),
                 None if clicks is None else PageClicks.from_dict(clicks),
                 LogOptions.from_dict(get(record, "options", dict)),
                 get(record, "rows", str),
-                # files of earlier versions have none
-                get({"clusters": None, **record}, "clusters", dict, type(None)),
+                get(record, "clusters", dict, type(None)),
+                None if parts is None else PartPages.from_list(parts),
             )
 
     def read_rows(self, path: str | Path) -> pa.Table:

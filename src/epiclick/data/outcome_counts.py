@@ -35,6 +35,7 @@ def outcome_counts(counts: ClickCounts, trials: np.ndarray, successes: np.ndarra
         parts=None,
         pages=None,
         page_clicks=None,
+        part_pages=None,
         options=options,
         lists=None,
         sample=None,

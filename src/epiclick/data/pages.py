@@ -1,27 +1,27 @@
 """Rules for pages, the number of pages, and the distribution of their clicks."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
+from operator import add
 from typing import TYPE_CHECKING, Any
 
 from epiclick.data.counting import RowRule, bad_rows, number, row_rules
-from epiclick.data.counts_metadata import PageClicks
+from epiclick.data.page_clicks import LEVELS, SAMPLED_PAGES, PageClicks, least_level
 from epiclick.data.page_runs import ordered_runs
 from epiclick.data.schema import GRID, LogColumns, LogOptions
 from epiclick.errors import Problem
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
+    import numpy as np
+    import pyarrow as pa
 
 PROVABLE_PAGE_LENGTH = 20
 """Longest page for the fast proof, which compares all rows at most this far apart."""
 
 BATCH = 1 << 17
 """Rows of a log that are checked at a time: few enough to stay in a processor's cache."""
-
-SAMPLED_PAGES = 100_000
-"""Approximate number of pages whose clicks are counted where a log has more."""
 
 PAGE_ID_PRESENT = RowRule.present("page_id")
 
@@ -119,26 +119,50 @@ def without_bad_pages(log: "ir.Table", contexts: Sequence[str]) -> "ir.Table":
 
 def clicks_of_pages(log: "ir.Table", pages: int) -> PageClicks:
     """The clicks of the pages of a log, by grouping; of a sample if there are many pages."""
-    log = sampled_pages(log, pages)
-    page = log.group_by("page_id").aggregate(
+    least = least_level(pages)
+    return PageClicks.from_table(**tallied(log, least)[0], least=least)
+
+
+def tallied(log: "ir.Table", least: int, *also: str) -> "tuple[dict[str, np.ndarray], pa.Table]":
+    """Number of pages with each number of displays and clicks, by level from the least on.
+
+    The table has the further columns by which pages were also grouped.
+    """
+    hashed = _hash_of(log)
+    if hashed is not None and least:
+        log = log.filter(hashed(log.page_id) % (1 << least) == 0)
+    page = log.group_by(["page_id", *also]).aggregate(
         displays=log.count(), clicks=number(log.click).sum().cast("int64")
     )
-    table = page.group_by(["displays", "clicks"]).aggregate(pages=page.count()).to_pyarrow()
-    return PageClicks.from_table(
-        *(table[name].to_numpy() for name in ("displays", "clicks", "pages"))
-    )
+    level: Any = LEVELS - 1
+    if hashed is not None:
+        own = hashed(page.page_id)
+        zeros = [(own % (1 << bits) == 0).cast("int64") for bits in range(1, LEVELS)]
+        level = reduce(add, zeros)
+    page = page.mutate(level=level)
+    keys = [*also, "level", "displays", "clicks"]
+    table = page.group_by(keys).aggregate(pages=page.count()).to_pyarrow()
+    columns = {name: table[name].to_numpy() for name in ("displays", "clicks", "pages", "level")}
+    return columns, table.select(list(also))
+
+
+def _hash_of(log: "ir.Table") -> "Callable[[ir.Value], ir.NumericValue] | None":
+    """The engine's hash of a value; None if it has none."""
+    import ibis.expr.types as ir  # slow to import
+    from ibis.expr.operations import Hash
+
+    backend = log.get_backend()
+    if not backend.has_operation(Hash):
+        return None
+    # Ibis makes DuckDB convert each hash to text and back, which takes three times as long
+    return _duckdb_hash() if backend.name == "duckdb" else ir.Value.hash
 
 
 def sampled_pages(log: "ir.Table", pages: int, most: int | None = None) -> "ir.Table":
     """The rows of about `most` pages of a log, default SAMPLED_PAGES, or of all if it has fewer."""
-    import ibis.expr.types as ir  # slow to import
-    from ibis.expr.operations import Hash
-
-    one_in, backend = pages // (most or SAMPLED_PAGES), log.get_backend()
-    if one_in < 2 or not backend.has_operation(Hash):
+    one_in, hashed = pages // (most or SAMPLED_PAGES), _hash_of(log)
+    if one_in < 2 or hashed is None:
         return log
-    # Ibis makes DuckDB convert each hash to text and back, which takes three times as long
-    hashed = _duckdb_hash() if backend.name == "duckdb" else ir.Value.hash
     return log.filter(hashed(log.page_id) % one_in == 0)
 
 

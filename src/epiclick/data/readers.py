@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,6 +23,7 @@ from epiclick.data.counting import (
 )
 from epiclick.data.counts import ClickCounts
 from epiclick.data.counts_metadata import CountsMetadata
+from epiclick.data.counts_sums import uncertain_sums
 from epiclick.data.displays import as_displayed, left_out_displays, merged_queries, only_displays
 from epiclick.data.engine import Source, engine_errors, stoppable
 from epiclick.data.features import FeatureTable, read_features
@@ -73,6 +74,8 @@ class LogReport:
         capped: counted rows whose clicks were capped at their displays.
         warnings: why results from this log may mislead, and what was dropped or capped.
         robots: pages that look like those of robots, if there are any.
+        reused: options of counts with which the rest of the log was read.
+        own: how many of the warnings, the first, are about rows and users, which counts lack.
     """
 
     aliases: Mapping[str, str]
@@ -80,6 +83,8 @@ class LogReport:
     capped: int
     warnings: tuple[str, ...]
     robots: Suspicion | None = None
+    reused: Mapping[str, Any] = field(default_factory=dict)
+    own: int = 0
 
 
 def read_log(
@@ -132,16 +137,22 @@ def count_log(source: Any, options: LogOptions) -> tuple[ClickCounts, LogReport]
     """Count a log and report how it was read; `read_log` turns the report into warnings."""
     with unchanged(source):
         files = counts_files(source)
-        return _add_up(files, options) if files else _count_rows(source, options)
+        if not files:
+            return _count_rows(source, options)
+        counted = {file for file, _ in files}
+        others = [file for file in find_files(paths_in(source)) if file not in counted]
+        return _add_log(files, others, options) if others else _add_up(files, options)
 
 
-def _count_rows(source: Any, options: LogOptions) -> tuple[ClickCounts, LogReport]:
-    """Count a log that is not a file of counts."""
+def _count_rows(
+    source: Any, options: LogOptions, *, alone: bool = True
+) -> tuple[ClickCounts, LogReport]:
+    """Count a log that is not a file of counts; without clicks only if it is not alone."""
     opened, log, columns = open_log(source, options)
     with stoppable(opened.table), engine_errors(opened.name):
         counted, pages, dropped = _count(opened, log, columns, options)
         typed = settle_types(counted, columns, options, text=opened.text)
-        _refuse_empty(typed, opened.name, options, dropped)
+        _refuse_empty(typed, opened.name, options, dropped, alone=alone)
         counts = ClickCounts.from_table(
             typed,
             context=tuple(columns.contexts),
@@ -149,6 +160,12 @@ def _count_rows(source: Any, options: LogOptions) -> tuple[ClickCounts, LogRepor
             page_clicks=None if pages is None else pages[1],
             options=options,
         )
+        if counts.parts is not None and pages is not None:
+            from epiclick.data.part_pages import read_part_pages
+
+            rows = kept_rows(log, columns, options) if dropped else log
+            found = read_part_pages(rows, columns, options, counts, text=opened.text)
+            counts = counts.paged_by_part(found)
         if click_model(options.click_model).has_latent_state:
             from epiclick.data.page_lists import read_lists
 
@@ -174,12 +191,13 @@ def _count_rows(source: Any, options: LogOptions) -> tuple[ClickCounts, LogRepor
         capped = pc.sum(counted["capped"]).as_py() if "capped" in counted.column_names else 0
         if capped:
             notes.append(f"{capped:,} rows had more clicks than displays; their clicks were capped")
-        notes += _caveats(counts)
         if "user_id" in columns.found and not columns.counted:
             busy = busy_users(log, counts.pages)
             notes += [] if busy is None else [busy.message]
+        own = len(notes)
+        notes += _caveats(counts)
     robots = suspicious_pages(counts)
-    return counts, LogReport(columns.aliases, dropped, capped, tuple(notes), robots)
+    return counts, LogReport(columns.aliases, dropped, capped, tuple(notes), robots, own=own)
 
 
 def open_log(source: Any, options: LogOptions) -> "tuple[Source, ir.Table, LogColumns]":
@@ -282,14 +300,16 @@ def _dropping(options: LogOptions) -> Problem:
     )
 
 
-def _refuse_empty(counted: pa.Table, name: str, options: LogOptions, dropped: int) -> None:
+def _refuse_empty(
+    counted: pa.Table, name: str, options: LogOptions, dropped: int, *, alone: bool
+) -> None:
     displays = pc.sum(counted["displays"]).as_py() or 0
     if not displays:
         why = "no row meets the condition of where" if options.where else "it has no rows"
         if dropped:
             why = f"all of its {dropped:,} rows are bad"
         raise InputError(f"{name} has no displays: {why}.", code="no-displays")
-    if not pc.sum(counted["clicks"]).as_py():
+    if alone and not pc.sum(counted["clicks"]).as_py():
         raise InputError(
             f"{name} has no click in {displays:,} displays, so nothing can be learned from it. "
             "Is the right column used for clicks? Choose it with --column click=NAME.",
@@ -339,26 +359,19 @@ def _mostly_single_pages(counts: ClickCounts) -> float | None:
 
 
 def counts_files(source: Any) -> list[tuple[Path, CountsMetadata]]:
-    """Files of counts with their metadata; none if the source has any other file."""
-    found, others = [], False
+    """The files of counts of a source, with their metadata."""
+    found = []
     for file in find_files(paths_in(source)):
         readable = kind_of(file) == "Parquet" and damage(file, "Parquet") is None
         metadata = CountsMetadata.of(file) if readable else None
-        if metadata is None:
-            others = True  # or damaged, which is reported when it is opened as a log
-        else:
+        # any other file is a log, or damaged, which is reported when it is opened as a log
+        if metadata is not None:
             found.append((file, metadata))
-    if others:
-        for file, metadata in found:
-            metadata.read_rows(file)  # refuse damaged counts before they are read as a log
-        return []
     return found
 
 
-def _add_up(
-    found: Sequence[tuple[Path, CountsMetadata]], options: LogOptions
-) -> tuple[ClickCounts, LogReport]:
-    """Sum files of counts; options that determine what was counted must match."""
+def _check_options(found: Sequence[tuple[Path, CountsMetadata]], options: LogOptions) -> None:
+    """Refuse options that determine what was counted, unless they match."""
     default = LogOptions()
     for file, metadata in found:
         used = {name: getattr(metadata.options, name) for name in FIXED_BY_COUNTING}
@@ -372,9 +385,49 @@ def _add_up(
                     f"{wanted}; count the log itself again",
                     code="options-differ",
                 )
+
+
+def _add_up(
+    found: Sequence[tuple[Path, CountsMetadata]],
+    options: LogOptions,
+    more: Sequence[ClickCounts] = (),
+) -> tuple[ClickCounts, LogReport]:
+    """Sum files of counts, and counts of what is not counted yet."""
+    _check_options(found, options)
     files = [file for file, _ in found]
-    counts = ClickCounts.concat([ClickCounts.from_parquet(file) for file in files])
+    several = [*(ClickCounts.from_parquet(file) for file in files), *more]
+    counts = ClickCounts.concat(several)
     if options.cluster == "query":
         counts = replace(counts, clusters=None)
-    warned = (*repeated_files(files), *_caveats(counts))
+    warned = (*repeated_files(files), *uncertain_sums(counts, several), *_caveats(counts))
     return counts, LogReport({}, 0, 0, warned, suspicious_pages(counts))
+
+
+def _add_log(
+    found: Sequence[tuple[Path, CountsMetadata]], log: Sequence[Path], options: LogOptions
+) -> tuple[ClickCounts, LogReport]:
+    """Sum files of counts and a log, which is read as the log of the first counts was."""
+    _check_options(found, options)
+    file, metadata = found[0]
+    if metadata.options.drop_busiest:
+        raise InputError(
+            f"{file} was counted without the busiest users of its log; who is among the busiest of "
+            "both logs is not known. Count the logs themselves, or without --drop-busiest",
+            code="not-additive",
+        )
+    default, own = LogOptions(), replace(metadata.options, context=metadata.given)
+    given = {
+        name: value
+        for name in LogOptions.__dataclass_fields__
+        if (value := getattr(options, name)) != getattr(default, name)
+    }
+    reused = {
+        name: value
+        for name in LogOptions.__dataclass_fields__
+        if name not in given and (value := getattr(own, name)) != getattr(default, name)
+    }
+    counts, report = _count_rows(list(log), replace(own, **given), alone=False)
+    total, of_total = _add_up(found, options, [counts])
+    # caveats of the log alone may not apply to all counts together
+    warned = dict.fromkeys((*report.warnings[: report.own], *of_total.warnings))
+    return total, replace(report, warnings=tuple(warned), robots=of_total.robots, reused=reused)

@@ -22,7 +22,7 @@ import numpy as np
 
 from epiclick.data.counting import number
 from epiclick.data.counts import ClickCounts
-from epiclick.data.counts_metadata import MAX_LENGTH, PageClicks
+from epiclick.data.page_clicks import MAX_LENGTH, PageClicks
 from epiclick.data.pages import sampled_pages
 from epiclick.data.placement import positions_in
 from epiclick.data.schema import LogOptions

@@ -171,7 +171,7 @@ TAG = "epiclick"
 
 def write_qrels(path: Path, query_id: pa.Array, doc_id: pa.Array, grade: np.ndarray) -> None:
     """`query_id 0 doc_id grade`, one line per item; (items,) each."""
-    check_ids("qrels", query_id, doc_id)
+    check_ids("qrels of TREC", query_id=query_id, doc_id=doc_id)
     rows = zip(query_id.to_pylist(), doc_id.to_pylist(), grade.tolist(), strict=True)
     with written_aside(path) as aside, aside.open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(f"{query} 0 {doc} {value}\n" for query, doc, value in rows)
@@ -183,7 +183,7 @@ def write_run(path: Path, ranking: pd.DataFrame) -> None:
     Scores are written in full precision: trec_eval sorts by them, and not by rank.
     """
     query_id, doc_id = ids_of(ranking["query_id"]), ids_of(ranking["doc_id"])
-    check_ids("a run", query_id, doc_id)
+    check_ids("a run of TREC", query_id=query_id, doc_id=doc_id)
     position, score = ranking["position"].tolist(), ranking["score"].tolist()
     rows = zip(query_id.to_pylist(), doc_id.to_pylist(), position, score, strict=True)
     with written_aside(path) as aside, aside.open("w", encoding="utf-8", newline="\n") as file:
@@ -192,10 +192,10 @@ def write_run(path: Path, ranking: pd.DataFrame) -> None:
         )
 
 
-def check_ids(what: str, query_id: pa.Array, doc_id: pa.Array) -> None:
+def check_ids(what: str, **columns: pa.Array) -> None:
     """Reject ids that cannot be written to a file separated by whitespace."""
     problems = []
-    for name, ids in (("query_id", query_id), ("doc_id", doc_id)):
+    for name, ids in columns.items():
         if pa.types.is_integer(ids.type):
             continue
         values = pc.unique(ids)
@@ -203,12 +203,11 @@ def check_ids(what: str, query_id: pa.Array, doc_id: pa.Array) -> None:
         if len(bad):
             problems.append(
                 Problem(
-                    f"{what} of TREC is separated by whitespace, but these contain some or are "
-                    "empty",
+                    f"{what} is separated by whitespace, but these contain some or are empty",
                     len(bad),
                     name,
                     [repr(value) for value in bad[:3].to_pylist()],
-                    "Number the queries, or export to quepid, whose CSV takes text.",
+                    "Number them, or export to quepid or srw, whose files take text.",
                     code="id-with-whitespace",
                 )
             )

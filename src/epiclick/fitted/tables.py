@@ -15,7 +15,7 @@ from epiclick.beta import Beta
 from epiclick.click_models.click_model import CONVERSION, SATISFACTION
 from epiclick.data.features import FeatureTable
 from epiclick.errors import InputError
-from epiclick.fitted.affine_table import affine_table
+from epiclick.fitted.affine_table import affine_table, emission_of, lines_of
 from epiclick.fitted.parameters import (
     Parameters,
     bent,
@@ -85,13 +85,8 @@ def position_bias_table(
     own = click_table(fitted, level, kind)
     if not fitted.clicks.history:
         return own[[*fitted.contexts.column_names, *BIAS_COLUMNS]]
-    contexts, index = given_of(fitted)
-    displays = np.array(fitted.training.checks["by_context"]["displays"], float)
-    share = np.where(index == np.arange(len(contexts))[:, None], displays, 0)  # (given, contexts)
-    unshown = share.sum(axis=1) == 0
-    share[unshown] = (index == np.arange(len(contexts))[:, None])[unshown]
-    share /= share.sum(axis=1, keepdims=True)
-    mean, first = share @ own["mean"].to_numpy(), index[fitted.anchor or 0]
+    contexts, share = _given_shares(fitted)
+    mean, first = share @ own["mean"].to_numpy(), given_of(fitted)[1][fitted.anchor or 0]
     drawn = _draws(fitted, _resolve(fitted, kind)) @ share.T  # (draws, given)
     ends = relative = np.full((2, len(mean)), np.nan)
     if len(drawn) > 1:
@@ -103,6 +98,37 @@ def position_bias_table(
     table["relative"] = mean / mean[first]
     table["relative_low"], table["relative_high"] = relative
     return table
+
+
+def _given_shares(fitted: FittedModel) -> tuple[pa.Table, np.ndarray]:
+    """The given contexts, and (given, contexts) the share of each context in their displays."""
+    contexts, index = given_of(fitted)
+    displays = np.array(fitted.training.checks["by_context"]["displays"], float)
+    share = np.where(index == np.arange(len(contexts))[:, None], displays, 0)  # (given, contexts)
+    unshown = share.sum(axis=1) == 0
+    share[unshown] = (index == np.arange(len(contexts))[:, None])[unshown]
+    return contexts, share / share.sum(axis=1, keepdims=True)
+
+
+def relative_bias_draws(fitted: FittedModel, kind: BiasKind | None = None) -> np.ndarray:
+    """(draws, given contexts) of `relative` in `position_bias_table`; NaN at its bound.
+
+    A single draw for a point estimate.
+    """
+    if fitted.clicks.has_latent_state:
+        drawn = np.array(fitted.training.checks["reading"]["draws"])
+        first = fitted.anchor or 0
+    elif fitted.clicks.is_affine:
+        emission = emission_of(fitted, _parameter_draws(fitted, _resolve(fitted, kind)))
+        return lines_of(emission, fitted.anchor or 0)[0]
+    else:
+        drawn, first = _draws(fitted, _resolve(fitted, kind)), fitted.anchor or 0
+        if fitted.clicks.history:
+            drawn, first = drawn @ _given_shares(fitted)[1].T, given_of(fitted)[1][first]
+    relative: np.ndarray = drawn / drawn[:, [first]]
+    if not fitted.clicks.history:
+        relative[:, stored_at_bound(fitted)] = np.nan
+    return relative
 
 
 def _reading_table(fitted: FittedModel, level: float) -> pd.DataFrame:

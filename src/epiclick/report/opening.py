@@ -26,6 +26,7 @@ MOST_NAMED = 5  # contexts in the first sentence
 LINKS = {
     "data": "Data",
     "bias": "Position bias",
+    "drift": "Changes",
     "confounding": "Confounding",
     "fit": "Fit",
     "calibration": "Calibration",

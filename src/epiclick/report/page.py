@@ -11,6 +11,7 @@ from pathlib import Path
 from epiclick.data.writing import written_aside
 from epiclick.report.bias import Bias, bias, bias_section
 from epiclick.report.caveats import Caveat, caveats
+from epiclick.report.changes import Changes, changes, changes_section
 from epiclick.report.click_model_choice import (
     ClickModelChoice,
     choice_section,
@@ -50,6 +51,7 @@ class Report:
         caveats: why the results may be wrong.
         overview: size of the data, click rates.
         bias: position bias.
+        changes: since the previous model.
         knowledge: whether the ranker of the log knew more than the model.
         quality: how well clicks are predicted.
         choice: which click model to use.
@@ -65,6 +67,7 @@ class Report:
     caveats: tuple[Caveat, ...]
     overview: Overview
     bias: Bias
+    changes: Changes | Absent
     knowledge: HiddenKnowledge | Absent
     quality: Quality | Absent
     choice: ClickModelChoice | Absent
@@ -87,6 +90,7 @@ def gather(sources: Sources, title: str = "") -> Report:
         caveats=found_caveats,
         overview=overview(sources),
         bias=found_bias,
+        changes=changes(sources),
         knowledge=hidden_knowledge(sources),
         quality=found_quality,
         choice=found_choice,
@@ -102,6 +106,7 @@ SCRIPTS = ("scale.js", "marks.js", "chart.js", "explore.js", "items.js", "start.
 SECTIONS: tuple[Callable[[Report], str], ...] = (
     overview_section,
     bias_section,
+    changes_section,
     knowledge_section,
     quality_section,
     calibration_section,

@@ -38,6 +38,9 @@ class Sources:
         log_names: the log's files, as given.
         later_names: those of the log that was held back.
         created: the date, as text.
+        previous: the model before this one, if given.
+        previous_name: what to call it.
+        overlap: share of the log's displays that the previous model was fitted to, too.
     """
 
     model: BaseModel
@@ -54,6 +57,9 @@ class Sources:
     log_names: tuple[str, ...] = ()
     later_names: tuple[str, ...] = ()
     created: str = ""
+    previous: BaseModel | None = None
+    previous_name: str = ""
+    overlap: float = 0.0
 
     @property
     def fitted(self) -> FittedModel:
