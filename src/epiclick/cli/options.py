@@ -13,6 +13,7 @@ from typer import Argument, Option
 from epiclick.cli import console
 from epiclick.cli.help import Verb
 from epiclick.click_models.registry import REGISTRY
+from epiclick.data.log_formats.log_format import AUTO, ROWS, TITLES
 from epiclick.data.schema import LogOptions
 from epiclick.errors import InputError, InputWarning
 
@@ -212,12 +213,29 @@ class GivenOptions:
             show_default="none",
         ),
     ] = None
+    format: Annotated[
+        str | None,
+        _log_option(
+            metavar="NAME",
+            help=f"What the log is written in: {AUTO}, {', '.join(TITLES)}.",
+            show_default=DEFAULTS.format,
+        ),
+    ] = None
+    click_window: Annotated[
+        str | None,
+        _log_option(
+            metavar="TIME",
+            help="Count clicks up to this long after the display, such as 30m, where times of both "
+            "are logged; none: any time.",
+            show_default="any time",
+        ),
+    ] = None
 
     def over(self, base: LogOptions) -> LogOptions:
         """The base with the given options in place of its own."""
         given: dict[str, Any] = {
             name: getattr(self, name)
-            for name in ("position_base", "ids", "on_bad")
+            for name in ("position_base", "ids", "on_bad", "format")
             if getattr(self, name) is not None
         }
         if self.clip_clicks:
@@ -242,6 +260,8 @@ class GivenOptions:
                 given["value"] = None
         if self.value is not None:
             given["value"] = _unless_none(self.value)
+        if self.click_window is not None:
+            given["click_window"] = parse_time(self.click_window, "--click-window")
         return replace(base, **given)
 
     def over_saved(self, saved: LogOptions, logs: Sequence[str], *, quiet: bool) -> LogOptions:
@@ -322,6 +342,8 @@ class ModelVerb(Verb):
             "drop_busiest",
             "conversion",
             "value",
+            "format",
+            "click_window",
         )
         return dict.fromkeys(reused, "the model's")
 
@@ -374,6 +396,22 @@ def parse_share(text: str, option: str) -> float:
             f"{option} {text}: write a share such as 0.1% or 0.001", code="not-a-number"
         ) from error
     return value / 100 if text.endswith("%") else value
+
+
+SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+
+def parse_time(text: str, option: str) -> float | None:
+    """A time such as 30m, 45s, 2h or 1d in seconds; None for "none"."""
+    written = text.strip().lower()
+    if written == "none":
+        return None
+    try:
+        return float(written.rstrip("smhd")) * SECONDS[written[-1:]]
+    except (ValueError, KeyError) as error:
+        raise InputError(
+            f"{option} {text}: write a time such as 45s, 30m, 2h or 1d", code="not-a-time"
+        ) from error
 
 
 def named_rankings(given: Sequence[str]) -> dict[str, str | tuple[str, str]]:
@@ -502,6 +540,9 @@ def read_counts(
     if report.aliases:
         found = ", ".join(f"{name} from {own}" for name, own in report.aliases.items())
         console.note(f"columns: {found}", quiet=quiet)
+    if report.format != ROWS:
+        named = f"{TITLES[report.format]} (--format {report.format})"
+        console.note(f"format: {named}", quiet=quiet)
     suspected = () if report.robots is None or not robots else (report.robots.message,)
     for message in (*report.warnings, *suspected):
         warnings.warn(message, InputWarning, stacklevel=2)

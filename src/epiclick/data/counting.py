@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from epiclick.click_models.registry import click_model
 from epiclick.data.conversions import NUMBER, VALUE
+from epiclick.data.log_formats.flaws import FLAW, FLAWS
 from epiclick.data.schema import LogColumns, LogOptions
 from epiclick.errors import Problem
 
@@ -32,7 +33,7 @@ class RowRule:
     Attributes:
         what: the rule, or how it is broken.
         broken: true where a row breaks it.
-        value: the column whose value is at fault.
+        value: the column whose value is at fault; "" where it is the row itself.
         remedy: what to do about it.
         code: the rule's stable name.
     """
@@ -57,6 +58,8 @@ def canonical_log(table: "ir.Table", columns: LogColumns, options: LogOptions) -
     chosen |= {name: table[own] for name, own in columns.contexts.items()}
     if "part" in chosen and chosen["part"].type().is_timestamp():
         chosen["part"] = chosen["part"].cast("date")
+    if FLAW in table.columns:
+        chosen[FLAW] = table[FLAW]
     if options.page_parts is not None:
         chosen["part"] = page_fold(chosen["page_id"], options.page_parts)
     return table.select(**chosen)
@@ -134,7 +137,8 @@ def row_rules(log: "ir.Table", columns: LogColumns, options: LogOptions) -> list
     keys = ["query_id", "doc_id", *(c for c in columns.given if c != "position")]
     if "part" in log.columns and options.page_parts is None:
         keys.append("part")
-    rules = [RowRule.present(key) for key in keys] + _cluster_rules(columns, options)
+    rules = [*_flaw_rules(log), *(RowRule.present(key) for key in keys)]
+    rules += _cluster_rules(columns, options)
     if "position" in columns.contexts:
         first = options.position_base
         rules += _number_rules(log, "position")
@@ -180,6 +184,16 @@ def row_rules(log: "ir.Table", columns: LogColumns, options: LogOptions) -> list
             )
         )
     return rules + _counted_conversion_rules(log, columns, options) + _value_rules(log, columns)
+
+
+def _flaw_rules(log: "ir.Table") -> list[RowRule]:
+    """The rules that a format's rows have none of its flaws."""
+    if FLAW not in log.columns:
+        return []
+    return [
+        RowRule(what, lambda t, c=code: t[FLAW] == c, "", remedy, code=code)  # type: ignore[misc]
+        for code, (what, remedy) in FLAWS.items()
+    ]
 
 
 def _cluster_rules(columns: LogColumns, options: LogOptions) -> list[RowRule]:
@@ -398,7 +412,8 @@ def _number_rules(log: "ir.Table", name: str) -> list[RowRule]:
 def _place(row: dict[str, object], places: Sequence[str], value: str) -> str:
     """A row as shown in an error: (query 12, doc 7, position 4): clicks 9."""
     named = [f"{name.removesuffix('_id')} {row[name]}" for name in places if name != value]
-    return f"({', '.join(named)}): {value} {row[value]}"
+    place = f"({', '.join(named)})"
+    return f"{place}: {value} {row[value]}" if value else place
 
 
 def with_history(table: "ir.Table", columns: LogColumns, options: LogOptions) -> "ir.Table":

@@ -50,6 +50,9 @@ class Source:
         partial: columns that only some files have -> how many files lack them.
         unreadable: returns the lines that could not be read; to be called after a pass.
         notes: further remarks for the user.
+        remarks: returns what a format found on the way to rows; to be called after a pass.
+        format: name of the format that the rows were in.
+        owned: the engine is our own, so tables may be stored in it.
     """
 
     table: "ir.Table"
@@ -59,6 +62,9 @@ class Source:
     partial: Mapping[str, int] = field(default_factory=dict)
     unreadable: Callable[[], list[Problem]] = list
     notes: tuple[str, ...] = ()
+    remarks: Callable[[], list[str]] = list
+    format: str = "rows"
+    owned: bool = False
 
 
 def connect(files: Sequence[Path] = ()) -> Any:

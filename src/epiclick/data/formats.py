@@ -35,7 +35,8 @@ def open_files(sources: Sequence[str | Path]) -> Source:
     if problems := [p for file in files if (p := damage(file, kind)) is not None]:
         raise InputError.of(name, problems)
     with engine_errors(name):
-        return replace(OPENERS[kind](files, name), notes=tuple(repeated_files(files)))
+        opened = OPENERS[kind](files, name)
+        return replace(opened, notes=tuple(repeated_files(files)), owned=True)
 
 
 def same_names(names: Sequence[str]) -> list[Problem]:

@@ -27,17 +27,17 @@ from epiclick.data.engine import Source, engine_errors, stoppable
 from epiclick.data.features import read_features
 from epiclick.data.files import damage, find_files, kind_of, paths_in, repeated_files, unchanged
 from epiclick.data.ids import settle_types, similar_queries, type_problems
+from epiclick.data.log_formats.log_format import ROWS
+from epiclick.data.log_formats.log_registry import open_rows
 from epiclick.data.pages import (
     PAGE_ID_PRESENT,
     PageClicks,
     count_pages,
     diagnose_pages,
-    kept_rows,
     without_bad_pages,
 )
 from epiclick.data.robots import Suspicion, busy_users, left_out, suspicious_pages, without_robots
 from epiclick.data.schema import LogColumns, LogOptions, options_of, resolve_columns
-from epiclick.data.sources import open_source
 from epiclick.errors import InputError, InputWarning, Problem
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ FIXED_BY_COUNTING = (
     "conversion",
     "value",
     "cluster",
+    "click_window",
 )
 """Options besides the context that cannot be changed once a log is counted."""
 
@@ -70,6 +71,7 @@ class LogReport:
         capped: counted rows whose clicks were capped at their displays.
         warnings: why results from this log may mislead, and what was dropped or capped.
         robots: pages that look like those of robots, if there are any.
+        format: name of the format that the log was in.
     """
 
     aliases: Mapping[str, str]
@@ -77,6 +79,7 @@ class LogReport:
     capped: int
     warnings: tuple[str, ...]
     robots: Suspicion | None = None
+    format: str = ROWS
 
 
 def read_log(
@@ -121,7 +124,7 @@ def _count_rows(source: Any, options: LogOptions) -> tuple[ClickCounts, LogRepor
     """Count a log that is not a file of counts."""
     opened, log, columns = open_log(source, options)
     with stoppable(opened.table), engine_errors(opened.name):
-        counted, pages, dropped = _count(opened, log, columns, options)
+        counted, pages, dropped, kept = _count(opened, log, columns, options)
         typed = settle_types(counted, columns, options, text=opened.text)
         _refuse_empty(typed, opened.name, options, dropped)
         counts = ClickCounts.from_table(
@@ -134,20 +137,18 @@ def _count_rows(source: Any, options: LogOptions) -> tuple[ClickCounts, LogRepor
         if click_model(options.click_model).has_latent_state:
             from epiclick.data.page_lists import read_lists
 
-            rows = kept_rows(log, columns, options) if dropped else log
-            lists = read_lists(rows, columns, options, counts, text=opened.text)
+            lists = read_lists(kept, columns, options, counts, text=opened.text)
             counts = replace(counts, lists=lists)
         elif pages is not None and "position" in columns.given:
             from epiclick.data.page_sample import read_sample
 
-            rows = kept_rows(log, columns, options) if dropped else log
-            sample = read_sample(rows, columns, options, counts, text=opened.text)
+            sample = read_sample(kept, columns, options, counts, text=opened.text)
             counts = replace(counts, sample=sample)
         if options.cluster != "query":
-            rows = kept_rows(log, columns, options) if dropped else log
-            clusters = read_clusters(rows, columns, options, counts, text=opened.text)
+            clusters = read_clusters(kept, columns, options, counts, text=opened.text)
             counts = replace(counts, clusters=clusters)
-        notes = list(opened.notes)
+        before = "before where: " if options.where else ""  # formats read all rows
+        notes = [*opened.notes, *(f"{before}{remark}" for remark in opened.remarks())]
         whole = replace(options, max_clicks_per_page=None, drop_busiest=0.0)
         if whole != options:
             notes += left_out(open_log(source, whole)[1], options)
@@ -161,12 +162,13 @@ def _count_rows(source: Any, options: LogOptions) -> tuple[ClickCounts, LogRepor
             busy = busy_users(log, counts.pages)
             notes += [] if busy is None else [busy.message]
     robots = suspicious_pages(counts)
-    return counts, LogReport(columns.aliases, dropped, capped, tuple(notes), robots)
+    report = LogReport(columns.aliases, dropped, capped, tuple(notes), robots, opened.format)
+    return counts, report
 
 
 def open_log(source: Any, options: LogOptions) -> "tuple[Source, ir.Table, LogColumns]":
     """Open a log and find its columns: the source, its canonical rows, where the columns were."""
-    opened = open_source(source)
+    opened = open_rows(source, options)
     columns = resolve_columns(opened.table.columns, options, opened.name)
     if problems := type_problems(opened, opened.table, columns, options):
         raise InputError.of(opened.name, problems)
@@ -182,8 +184,8 @@ def open_log(source: Any, options: LogOptions) -> "tuple[Source, ir.Table, LogCo
 
 def _count(
     opened: Source, log: "ir.Table", columns: LogColumns, options: LogOptions
-) -> tuple[pa.Table, tuple[int, PageClicks] | None, int]:
-    """Counted rows, pages and their clicks, rows dropped; refuses or drops bad rows."""
+) -> "tuple[pa.Table, tuple[int, PageClicks] | None, int, ir.Table]":
+    """Counted rows, pages and their clicks, rows dropped, rows kept; refuses or drops bad rows."""
     rules = row_rules(log, columns, options)
     given = tuple(columns.given)
     paged = "page_id" in columns.found and not columns.counted
@@ -203,15 +205,17 @@ def _count(
     counted, pages, clean = attempt(log)
     unreadable = opened.unreadable()
     if clean and not unreadable:
-        return counted, pages, 0
+        return counted, pages, 0, log
 
     every_rule = [PAGE_ID_PRESENT, *rules] if paged else rules
-    keeping = log.filter(~bad_rows(log, every_rule))
-    places = ["page_id", "query_id", "doc_id", *given, "displays"]
-    problems = [*unreadable, *diagnose(log, every_rule, places)]
-    if paged:
-        problems += diagnose_pages(keeping, given)
-        keeping = without_bad_pages(keeping, given)
+    problems, keeping = list(unreadable), log
+    if not clean:
+        keeping = log.filter(~bad_rows(log, every_rule))
+        places = ["page_id", "query_id", "doc_id", *given, "displays"]
+        problems += diagnose(log, every_rule, places)
+        if paged:
+            problems += diagnose_pages(keeping, given)
+            keeping = without_bad_pages(keeping, given)
     if not all(problem.droppable for problem in problems):
         what = "an unknown number of good rows would be lost, so none can be dropped"
         raise InputError.of(opened.name, [*problems, Problem(what, code="not-droppable")])
@@ -219,7 +223,8 @@ def _count(
         raise InputError.of(opened.name, [*problems, _dropping(options)])
     lines = sum(problem.count or 0 for problem in unreadable)
     total = lines + _rows(counted)
-    counted, pages, clean = attempt(keeping)
+    if not clean:
+        counted, pages, clean = attempt(keeping)
     assert clean, "bad rows are left after dropping"
     dropped = total - _rows(counted)
     if dropped > options.max_bad * total:
@@ -230,7 +235,7 @@ def _count(
             code="too-many-bad-rows",
         )
         raise InputError.of(opened.name, [*problems, limit])
-    return counted, pages, dropped
+    return counted, pages, dropped, keeping
 
 
 def _rows(counted: pa.Table) -> int:

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from epiclick.arguments import is_number, is_switch, is_whole, shown
 from epiclick.click_models.registry import CLICK_MODELS, click_model
+from epiclick.data.log_formats.log_format import AUTO, TITLES
 from epiclick.errors import InputError, Problem, did_you_mean
 
 ALIASES: Mapping[str, tuple[str, ...]] = {
@@ -57,6 +58,9 @@ class LogOptions:
         cluster: what robust intervals compare to estimate uncertainty: `query`, `user`, `page`, or
             any column, such as a day (timestamps are truncated to days). `auto`: queries, or users
             where there are few queries, or pages where there are next to none.
+        format: what the log is written in, one of `log_format.TITLES`; `auto` recognises it.
+        click_window: seconds after its display in which a click counts, where a format has the
+            times of both.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -75,6 +79,8 @@ class LogOptions:
     conversion: str | None = None
     value: str | None = None
     cluster: str = "auto"
+    format: str = AUTO
+    click_window: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse invalid and contradictory settings, all in one error."""
@@ -197,6 +203,14 @@ def _value_problems(options: LogOptions) -> Iterator[Problem]:
         "drop_busiest": (
             is_number(o.drop_busiest) and 0 <= o.drop_busiest < 1,
             "a share from 0 to below 1",
+        ),
+        "format": (
+            isinstance(o.format, str) and o.format in (AUTO, *TITLES),
+            f"{AUTO}, {', '.join(list(TITLES)[:-1])} or {list(TITLES)[-1]}",
+        ),
+        "click_window": (
+            o.click_window is None or (is_number(o.click_window) and o.click_window > 0),
+            "a number of seconds above 0",
         ),
     }
     for name, (valid, rule) in rules.items():

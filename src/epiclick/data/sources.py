@@ -93,4 +93,4 @@ def _open_arrow(table: pa.Table, name: str, mixed: tuple[str, ...] = ()) -> Sour
     connection = connect()
     with engine_errors(name):
         connection.con.register("epiclick_source", table)
-    return Source(table=connection.table("epiclick_source"), name=name, mixed=mixed)
+    return Source(connection.table("epiclick_source"), name, mixed=mixed, owned=True)

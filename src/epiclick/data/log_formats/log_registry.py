@@ -1,0 +1,58 @@
+"""The formats by name, which of them a table is in, and the rows it then has."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from epiclick.data.engine import Source
+from epiclick.data.log_formats.log_format import AUTO, ROWS, TITLES, Columns, LogFormat
+from epiclick.data.log_formats.ubi import Ubi
+from epiclick.data.schema import ALIASES
+from epiclick.data.sources import open_source
+from epiclick.errors import InputError
+
+if TYPE_CHECKING:
+    from epiclick.data.schema import LogOptions
+
+FORMATS: Mapping[str, LogFormat] = {
+    each.name: each for each in (Ubi(), Ubi("ubi-hits", only_hits=True))
+}
+"""Name -> what reads it. Plain rows need nothing."""
+
+
+def open_rows(source: Any, options: "LogOptions") -> Source:
+    """Open a log in any format as rows of single displays (or as counted rows)."""
+    opened = open_source(source)
+    name = chosen_format(opened, options)
+    if name == ROWS:
+        return opened
+    return replace(FORMATS[name].rows(opened, options), format=name)
+
+
+def chosen_format(opened: Source, options: "LogOptions") -> str:
+    """Name of the format: the given one, else the only one that fits the columns."""
+    if options.format != AUTO:
+        return options.format
+    schema = opened.table.schema()
+    columns = dict(zip(schema.names, schema.types, strict=True))
+    if is_plain(columns):
+        return ROWS
+    found = [name for name, each in FORMATS.items() if each.recognises(columns)]
+    if len(found) > 1:
+        raise InputError(
+            f"{opened.name} could be in several formats: "
+            f"{', '.join(f'{name} ({TITLES[name]})' for name in found)}; decide with --format "
+            f'{found[0]} (in Python: format="{found[0]}")',
+            code="ambiguous-format",
+        )
+    return found[0] if found else ROWS
+
+
+def is_plain(columns: Columns) -> bool:
+    """Whether a table has a query, an item, and clicks under their usual names, as plain values."""
+    plain = {name.lower() for name, kind in columns.items() if not kind.is_nested()}
+
+    def has(canonical: str) -> bool:
+        return bool(plain & {*ALIASES[canonical]})
+
+    return has("query_id") and has("doc_id") and (has("click") or has("displays"))
