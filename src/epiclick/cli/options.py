@@ -15,6 +15,7 @@ from epiclick.cli.help import Verb
 from epiclick.click_models.registry import REGISTRY
 from epiclick.data.log_formats.log_format import AUTO, ROWS, TITLES
 from epiclick.data.schema import LogOptions
+from epiclick.data.two_sources import ROLES, with_roles
 from epiclick.errors import InputError, InputWarning
 
 if TYPE_CHECKING:
@@ -121,6 +122,24 @@ Cluster = Annotated[
 ]
 MissingFeatures = Annotated[
     Literal["error", "drop"], _log_option(help="Reject pairs without features, or leave them out.")
+]
+
+
+ImpressionsTable = Annotated[
+    list[str] | None,
+    _log_option(
+        metavar="FILE",
+        help="Impressions without clicks, in place of LOG. May be repeated.",
+        show_default=False,
+    ),
+]
+ClicksTable = Annotated[
+    list[str] | None,
+    _log_option(
+        metavar="FILE",
+        help="Clicks on the impressions, joined on page and item. May be repeated.",
+        show_default=False,
+    ),
 ]
 
 
@@ -309,6 +328,18 @@ def _unless_none(column: str) -> str | None:
     return None if column.strip().lower() == "none" else column
 
 
+def _log_of(log: Sequence[str], impressions: Sequence[str], clicks: Sequence[str]) -> list[str]:
+    """The log of a verb: the given one, or its two tables."""
+    if impressions or clicks:
+        return [*log, *with_roles(impressions, clicks)]  # whatever is missing is reported later
+    if not log:
+        raise InputError(
+            "no log is given: name it as LOG, or its tables by --impressions and --clicks",
+            code="missing-log",
+        )
+    return list(log)
+
+
 def reads_log(verb: Callable[..., None]) -> Callable[..., None]:
     """Expand a verb's parameter `given` into one option per field of `GivenOptions`."""
     signature = inspect.signature(verb)
@@ -317,11 +348,24 @@ def reads_log(verb: Callable[..., None]) -> Callable[..., None]:
     @wraps(verb)
     def call(**values: Any) -> None:
         given = {name: values.pop(name) for name in options if name in values}
+        if "log" in values:
+            tables = [values.pop(role, None) or [] for role in ROLES]
+            values["log"] = _log_of(values["log"] or [], *tables)
         verb(**values, given=GivenOptions(**given))
 
     parameters: list[inspect.Parameter] = []
     for parameter in signature.parameters.values():
         parameters += options.values() if parameter.name == "given" else [parameter]
+    if "log" in signature.parameters:
+        parameters += [
+            inspect.Parameter(role, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=each)
+            for role, each in (("impressions", ImpressionsTable), ("clicks", ClicksTable))
+        ]
+        parameters = [
+            each.replace(default=None) if each.name == "log" else each for each in parameters
+        ]
+    # in any order, since a log may be left out where its two tables are given
+    parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
     call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return call
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from epiclick.arguments import check_path
+from epiclick.data.two_sources import TwoTables, without_role
 from epiclick.errors import InputError, Problem, nearest
 
 
@@ -90,6 +91,9 @@ def _depth(line: bytes) -> int:
 
 def paths_in(source: Any) -> list[str | Path]:
     """The paths, globs and folders of a source; none if it is a table."""
+    if isinstance(source, TwoTables):
+        shown, clicked = paths_in(source.impressions), paths_in(source.clicks)
+        return [*shown, *clicked] if shown and clicked else []
     several = source if isinstance(source, list | tuple) else [source]
     named = all(isinstance(path, str | Path) for path in several)
     return [check_path("the source", path) for path in several] if named else []
@@ -120,6 +124,7 @@ def find_files(sources: Sequence[str | Path]) -> list[Path]:
 
 def _files_at(source: str | Path) -> list[Path]:
     """The files of one path, folder or glob."""
+    source = without_role(source)[1]
     path = Path(source)
     if path.is_dir():
         return _files_below(path)

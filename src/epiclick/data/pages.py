@@ -51,7 +51,10 @@ def page_rules(contexts: Sequence[str]) -> list[PageRule]:
 
 
 def count_pages(
-    log: "ir.Table", contexts: Sequence[str], longest: int | None = None
+    log: "ir.Table",
+    contexts: Sequence[str],
+    longest: int | None = None,
+    in_order: "ir.Table | None" = None,
 ) -> tuple[int, PageClicks] | None:
     """Number of pages and their clicks; None if a page breaks the rules.
 
@@ -63,8 +66,11 @@ def count_pages(
         log: a canonical log.
         contexts: its context columns.
         longest: range of positions, first to last, if already known.
+        in_order: pages, documents and positions of the same rows, in an order that a join may have
+            lost.
     """
-    if (proven := _proven_pages(log, contexts, longest)) is not None:
+    rows = log if in_order is None else in_order
+    if (proven := _proven_pages(rows, contexts, longest)) is not None:
         return proven, clicks_of_pages(log, proven)
     clean = not log.page_id.isnull().any().to_pyarrow().as_py() and all(
         _repeats(log, rule).count().to_pyarrow().as_py() == 0 for rule in page_rules(contexts)

@@ -38,6 +38,7 @@ from epiclick.data.pages import (
 )
 from epiclick.data.robots import Suspicion, busy_users, left_out, suspicious_pages, without_robots
 from epiclick.data.schema import LogColumns, LogOptions, options_of, resolve_columns
+from epiclick.data.two_sources import TwoTables
 from epiclick.errors import InputError, InputWarning, Problem
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ class LogReport:
 def read_log(
     source: Any,
     *,
+    clicks: Any = None,
     features: Any = None,
     missing_features: Literal["error", "drop"] = "error",
     options: LogOptions | None = None,
@@ -94,7 +96,10 @@ def read_log(
 
     Args:
         source: a Parquet, CSV or JSON-lines file, a folder or glob of them, a list of these, a
-            pandas DataFrame, an Arrow or an Ibis table; one row per display, or counted rows.
+            pandas DataFrame, an Arrow or an Ibis table; one row per display, counted rows, or one
+            of the formats of `docs/formats.md`.
+        clicks: any of these, one row per click, where `source` has impressions without clicks:
+            they are joined on page and item.
         features: any of these, with `query_id`, `doc_id` and one column per feature.
         missing_features: what to do with pairs without features.
         options: how to read the log; single settings can be given by name instead, such as
@@ -102,6 +107,7 @@ def read_log(
         **settings: fields of `LogOptions`, which override those of `options`.
     """
     check_choice("missing_features", missing_features, ("error", "drop"))
+    source = source if clicks is None else TwoTables(source, clicks)
     counts, report = count_log(source, options_of(options, settings))
     robots = () if report.robots is None else (report.robots.message,)
     for message in (*report.warnings, *robots):
@@ -189,6 +195,7 @@ def _count(
     rules = row_rules(log, columns, options)
     given = tuple(columns.given)
     paged = "page_id" in columns.found and not columns.counted
+    in_order = _in_order(opened, columns, options) if paged else None
 
     def attempt(rows: "ir.Table") -> tuple[pa.Table, tuple[int, PageClicks] | None, bool]:
         counted = count_expression(rows, columns, options, rules).to_pyarrow()
@@ -199,7 +206,7 @@ def _count(
         if "position" in given:
             extent = pc.min_max(counted["position"]).as_py()
             longest = extent["max"] - extent["min"] + 1
-        pages = count_pages(rows, given, longest)
+        pages = count_pages(rows, given, longest, in_order if rows is log else None)
         return counted, pages, pages is not None
 
     counted, pages, clean = attempt(log)
@@ -236,6 +243,15 @@ def _count(
         )
         raise InputError.of(opened.name, [*problems, limit])
     return counted, pages, dropped, keeping
+
+
+def _in_order(opened: Source, columns: LogColumns, options: LogOptions) -> "ir.Table | None":
+    """Pages, documents and positions of all rows as they were written, if no row is left out."""
+    every_row = replace(options, where=None, max_clicks_per_page=None, drop_busiest=0.0)
+    if opened.displays is None or options != every_row or "position" not in columns.given:
+        return None
+    found = {name: columns.found[name] for name in ("page_id", "doc_id", "position")}
+    return opened.displays.select(**found)
 
 
 def _rows(counted: pa.Table) -> int:

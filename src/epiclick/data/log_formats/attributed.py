@@ -121,10 +121,10 @@ def kept(source: "Source", table: "ir.Table") -> "ir.Table":
     """
     if not source.owned:
         return table
-    connection = source.table.get_backend()
-    return connection.create_table(
-        f"epiclick_rows_{len(connection.list_tables())}", table, temp=True
-    )
+    import ibis
+
+    name = ibis.util.gen_name("epiclick_rows")
+    return source.table.get_backend().create_table(name, table, temp=True)
 
 
 def one_based(

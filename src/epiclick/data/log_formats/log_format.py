@@ -37,6 +37,8 @@ class LogFormat(Protocol):
     """
 
     name: str
+    times_clicks: bool
+    """Whether it has the times of clicks and of displays, so that a click can come too late."""
 
     def recognises(self, columns: Columns) -> bool:
         """Whether a table can only be in this format, judged by its columns."""

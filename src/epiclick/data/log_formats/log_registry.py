@@ -5,25 +5,45 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from epiclick.data.engine import Source
+from epiclick.data.log_formats.list_columns import ListColumns
 from epiclick.data.log_formats.log_format import AUTO, ROWS, TITLES, Columns, LogFormat
+from epiclick.data.log_formats.open_bandit import OpenBandit
+from epiclick.data.log_formats.page_lines import PageLines
+from epiclick.data.log_formats.two_tables import TwoTablesJoined
 from epiclick.data.log_formats.ubi import Ubi
 from epiclick.data.schema import ALIASES
-from epiclick.data.sources import open_source
+from epiclick.data.sources import open_source, open_two
+from epiclick.data.two_sources import TwoTables, two_tables_in
 from epiclick.errors import InputError
 
 if TYPE_CHECKING:
     from epiclick.data.schema import LogOptions
 
 FORMATS: Mapping[str, LogFormat] = {
-    each.name: each for each in (Ubi(), Ubi("ubi-hits", only_hits=True))
+    each.name: each
+    for each in (
+        TwoTablesJoined(),
+        Ubi(),
+        Ubi("ubi-hits", only_hits=True),
+        ListColumns(),
+        PageLines(),
+        OpenBandit(),
+    )
 }
 """Name -> what reads it. Plain rows need nothing."""
 
 
 def open_rows(source: Any, options: "LogOptions") -> Source:
     """Open a log in any format as rows of single displays (or as counted rows)."""
-    opened = open_source(source)
+    source = two_tables_in(source)
+    opened = open_two(source) if isinstance(source, TwoTables) else open_source(source)
     name = chosen_format(opened, options)
+    if options.click_window is not None and (name == ROWS or not FORMATS[name].times_clicks):
+        raise InputError(
+            f"{opened.name} has no times of clicks apart from those of displays, so click_window "
+            "cannot be applied; leave it out, or use --click-window none",
+            code="click-window-needs-times",
+        )
     if name == ROWS:
         return opened
     return replace(FORMATS[name].rows(opened, options), format=name)
@@ -31,8 +51,12 @@ def open_rows(source: Any, options: "LogOptions") -> Source:
 
 def chosen_format(opened: Source, options: "LogOptions") -> str:
     """Name of the format: the given one, else the only one that fits the columns."""
+    if opened.beside is not None:
+        return TwoTablesJoined.name
     if options.format != AUTO:
         return options.format
+    if opened.format != ROWS:
+        return opened.format
     schema = opened.table.schema()
     columns = dict(zip(schema.names, schema.types, strict=True))
     if is_plain(columns):

@@ -47,6 +47,7 @@ class Ubi:
 
     name: str = "ubi"
     only_hits: bool = False
+    times_clicks: bool = True
 
     def recognises(self, columns: Columns) -> bool:
         """Events are unmistakable; queries alone have no clicks."""
