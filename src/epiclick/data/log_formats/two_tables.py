@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from epiclick.data.engine import engine_errors
-from epiclick.data.log_formats.attributed import late_remark
+from epiclick.data.log_formats.attributed import kept, late_remark
 from epiclick.data.log_formats.flaws import FLAWS
 from epiclick.data.log_formats.log_format import Columns
 from epiclick.data.log_formats.nested import time_of
@@ -70,6 +70,7 @@ class _Join:
         impressions: one row per display, with its own columns.
         keys: the names of page and item in the impressions.
         clicks: `page`, `doc`, where needed `clicked_at`, and outcomes of clicks.
+        once: the clicks, one row per page and item; stored, as several passes join it.
         outcomes: columns of the clicks that the options name -> how clicks on one item add up.
         shown_at: column with the time of an impression, if clicks may come too late.
         window: seconds after an impression in which a click counts.
@@ -78,6 +79,7 @@ class _Join:
     impressions: "ir.Table"
     keys: tuple[str, str]
     clicks: "ir.Table"
+    once: "ir.Table"
     outcomes: dict[str, str]
     shown_at: str | None
     window: float | None
@@ -113,10 +115,12 @@ class _Join:
         }
         if options.click_window is not None:
             columns["clicked_at"] = time_of(clicked[found["clicks", "timestamp"]])
+        clicks = clicked.select(**columns)
         return cls(
             shown,
             keys,
-            clicked.select(**columns),
+            clicks,
+            kept(source, _once(clicks, outcomes)),
             outcomes,
             found.get(("impressions", "timestamp")),
             options.click_window,
@@ -147,8 +151,8 @@ class _Join:
 
     def remarks(self) -> list[str]:
         """Clicks on items already clicked, and clicks that came too late."""
-        items = self.clicks.select("page", "doc").distinct().count()
-        again = self.clicks.count().to_pyarrow().as_py() - items.to_pyarrow().as_py()
+        every, items = (each.count().to_pyarrow().as_py() for each in (self.clicks, self.once))
+        again = every - items
         found = []
         if again:
             found.append(
@@ -162,13 +166,7 @@ class _Join:
         return found
 
     def _joined(self) -> "ir.Table":
-        clicks = self.clicks
-        sums: dict[str, Any] = {n: getattr(clicks[n], how)() for n, how in self.outcomes.items()}
-        if self.window is not None:
-            sums["clicked_at"] = clicks.clicked_at.min()
-        # several clicks on one item must not multiply its impression
-        once = clicks.group_by(["page", "doc"]).aggregate(**sums)
-        return self.impressions.left_join(once, self._same(once))
+        return self.impressions.left_join(self.once, self._same(self.once))
 
     def _same(self, clicks: "ir.Table") -> list[Any]:
         """Whether a click and an impression are of one page and item."""
@@ -182,6 +180,14 @@ class _Join:
         assert self.shown_at is not None
         limit = time_of(joined[self.shown_at]) + ibis.interval(seconds=int(self.window))
         return (joined.clicked_at > limit).fill_null(False)
+
+
+def _once(clicks: "ir.Table", outcomes: dict[str, str]) -> "ir.Table":
+    """One row per page and item: several clicks on an item must not multiply its impression."""
+    sums: dict[str, Any] = {name: getattr(clicks[name], how)() for name, how in outcomes.items()}
+    if "clicked_at" in clicks.columns:
+        sums["clicked_at"] = clicks.clicked_at.min()
+    return clicks.group_by(["page", "doc"]).aggregate(**sums)
 
 
 def _equal(one: "ir.Value", other: "ir.Value") -> "ir.BooleanValue":
