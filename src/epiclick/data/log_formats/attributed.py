@@ -146,3 +146,58 @@ def one_based(
     joined = table.left_join(zero, table[group] == zero.zero_group)
     shifted = joined[position] + joined.zero_group.notnull().cast("int64")
     return joined.select(**{**{n: joined[n] for n in table.columns}, position: shifted}), lowest
+
+
+def of_latest_display(actions: "ir.Table", displays: "ir.Table", keys: Sequence[str]) -> "ir.Table":
+    """Actions with the page of the latest display that has the same keys, at or before their time.
+
+    For events that share no id with the list they came from, only the user, the list and the item.
+    `page_id` is NULL where there is no such display; actions that agree in keys and time are one.
+
+    Args:
+        actions: the keys, `action`, `timestamp`, and no `page_id`.
+        displays: the keys, `page_id`, `timestamp`.
+        keys: columns of both, of text.
+    """
+    import ibis
+
+    shown = displays.select(
+        **{f"of_{key}": displays[key].fill_null("") for key in keys},
+        of_page="page_id",
+        shown_at="timestamp",
+    )
+    acts = actions.mutate(**{f"to_{key}": actions[key].fill_null("") for key in keys})
+    same: list[Any] = [acts[f"to_{key}"] == shown[f"of_{key}"] for key in keys]
+    joined = acts.left_join(shown, [*same, shown.shown_at <= acts.timestamp])
+    known = [name for name in actions.columns if name not in ("timestamp", "action", *keys)]
+    grouped = joined.group_by(["action", "timestamp", *keys]).aggregate(
+        page_id=joined.of_page.argmax(
+            ibis.coalesce(joined.shown_at, ibis.timestamp("1970-01-01")),
+            where=joined.of_page.notnull(),
+        ),
+        **{name: joined[name].min() for name in known},
+    )
+    return grouped
+
+
+def unattributed(actions: "ir.Table") -> "tuple[ir.Table, ir.Table]":
+    """Clicks, and conversions with a page; and the conversions without one.
+
+    A shop sells also what it did not show in a list, so that such a conversion is no mistake.
+    """
+    without = (actions.action != CLICK) & actions.page_id.isnull()
+    return actions.filter(~without), actions.filter(without)
+
+
+def unattributed_remark(without: "ir.Table") -> list[str]:
+    """The message that some conversions follow no display."""
+    total = without.count().to_pyarrow().as_py()
+    if not total:
+        return []
+    return [f"{total:,} conversions of items that no list had shown before were not used"]
+
+
+def zero_remark(lowest: "ir.Table", group: str, what: str) -> list[str]:
+    """Messages on groups whose positions were shifted, because they count from 0."""
+    zero = lowest.filter(lowest.lowest == 0).order_by(group)[group].to_pyarrow().to_pylist()
+    return [f"{what} {name} counts positions from 0; they were read as from 1" for name in zero]

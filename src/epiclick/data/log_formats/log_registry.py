@@ -5,10 +5,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from epiclick.data.engine import Source
+from epiclick.data.log_formats.ga4 import Ga4
 from epiclick.data.log_formats.list_columns import ListColumns
 from epiclick.data.log_formats.log_format import AUTO, ROWS, TITLES, Columns, LogFormat
+from epiclick.data.log_formats.metarank import Metarank
 from epiclick.data.log_formats.open_bandit import OpenBandit
 from epiclick.data.log_formats.page_lines import PageLines
+from epiclick.data.log_formats.snowplow import Snowplow
 from epiclick.data.log_formats.two_tables import TwoTablesJoined
 from epiclick.data.log_formats.ubi import Ubi
 from epiclick.data.schema import ALIASES
@@ -28,6 +31,9 @@ FORMATS: Mapping[str, LogFormat] = {
         ListColumns(),
         PageLines(),
         OpenBandit(),
+        Ga4(),
+        Snowplow(),
+        Metarank(),
     )
 }
 """Name -> what reads it. Plain rows need nothing."""

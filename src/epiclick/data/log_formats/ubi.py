@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from epiclick.data.engine import engine_errors
-from epiclick.data.log_formats.attributed import Events, kept, one_based
+from epiclick.data.log_formats.attributed import Events, kept, one_based, zero_remark
 from epiclick.data.log_formats.log_format import Columns
 from epiclick.data.log_formats.nested import (
     column_of,
@@ -89,7 +89,7 @@ class Ubi:
             found = [*source.remarks(), *joined.remarks(), *_queries_remark(queries)]
             if not self.only_hits:
                 found += _impressions_remark(impressions)
-            found += _applications_remark(lowest, impressions, by_hits)
+            found += _applications_remark(lowest, by_hits)
             return found + _unused_remark(documents, self.only_hits)
 
         return replace(source, table=rows, mixed=(), partial={}, remarks=remarks)
@@ -192,15 +192,9 @@ def _impressions_remark(impressions: "ir.Table") -> list[str]:
     return [f"{again:,} impressions of items already shown on their page; each counts once"]
 
 
-def _applications_remark(
-    lowest: "ir.Table", impressions: "ir.Table", by_hits: "ir.Table"
-) -> list[str]:
+def _applications_remark(lowest: "ir.Table", by_hits: "ir.Table") -> list[str]:
     """Applications whose positions were shifted, or whose displays are the engine's hits."""
-    zero = lowest.filter(lowest.lowest == 0).order_by("application").application
-    remarks = [
-        f"application {name} counts positions from 0; they were read as from 1"
-        for name in zero.to_pyarrow().to_pylist()
-    ]
+    remarks = zero_remark(lowest, "application", "application")
     hits = by_hits.filter(by_hits.hits.length() > 0).select("application").distinct()
     names = hits.order_by("application").application.to_pyarrow().to_pylist()
     return remarks + [
