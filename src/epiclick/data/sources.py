@@ -43,7 +43,7 @@ def open_two(both: TwoTables) -> Source:
     if any(isinstance(side, ir.Table) for side in sides.values()):
         opened = {role: open_source(side) for role, side in sides.items()}
         engines = [each.table.get_backend() for each in opened.values()]
-        if engines[0] != engines[1]:
+        if engines[0] is not engines[1]:
             raise InputError(
                 "impressions and clicks are on different connections, so they cannot be joined; "
                 "take both from one connection, or give files",

@@ -45,7 +45,8 @@ class Events:
         }
         outcomes[CLICK] = ibis.ifelse(late, 0, outcomes[CLICK]).cast("int8")
         flawless = ibis.null("string").name(FLAW)
-        rows = done.select(*shown.columns, **outcomes, **{FLAW: flawless})
+        day = done.timestamp.date()
+        rows = done.select(*shown.columns, day=day, **outcomes, **{FLAW: flawless})
         return rows.union(self._orphans(rows.schema()))
 
     def remarks(self) -> list[str]:
@@ -95,6 +96,7 @@ class Events:
         acts = self.actions.filter(self.actions.action.isin([CLICK, self.asked or CLICK]))
         left = acts.anti_join(self.displays, KEYS)
         known: dict[str, Any] = {name: left[name] for name in left.columns}
+        known["day"] = left.timestamp.date()
         known |= {name: (left.action == name).cast("int8") for name in self.conversions}
         known[CLICK] = ibis.literal(1)  # so that no rule but that of the flaw is broken
         is_click = left.action == CLICK

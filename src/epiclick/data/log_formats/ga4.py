@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from epiclick.data.engine import engine_errors
 from epiclick.data.log_formats.attributed import (
+    CLICK,
     Events,
     kept,
     of_latest_display,
@@ -60,8 +61,9 @@ class Ga4:
                 items.filter(items.event == VIEW), "position", "platform", options.position_base
             )
             displays = kept(source, shown.select(*DISPLAY, "session", "list"))
-            clicks = items.filter(items.event == SELECT).mutate(action="click")
-            bought = items.filter(items.event.isin(CONVERSIONS)).mutate(action=items.event)
+            acts = items.filter(items.event.isin([SELECT, *CONVERSIONS]))
+            acts = acts.mutate(action=(acts.event == SELECT).ifelse(CLICK, acts.event))
+            clicks, bought = acts.filter(acts.action == CLICK), acts.filter(acts.action != CLICK)
             names = ("action", "timestamp", "user_id", "session", "list", "doc_id")
             by_list = of_latest_display(
                 clicks.select(*names), displays, ("user_id", "session", "list", "doc_id")
@@ -78,8 +80,7 @@ class Ga4:
                 asked=options.conversion,
                 window=options.click_window,
             )
-            rows = joined.rows()
-            rows = rows.mutate(day=rows.timestamp.date())
+            rows = kept(source, joined.rows())
 
         def remarks() -> list[str]:
             found = [*source.remarks(), *joined.remarks(), *unattributed_remark(without)]

@@ -68,6 +68,8 @@ class _Lists:
         pages: one row per page; the lists are of text, or SHOWN of the type that ids have.
         columns: the pages' other columns.
         doc: name for the column of the item.
+        click: name for the column of the click.
+        position: name for the column of the position.
         ordered: positions are the order of the items, not a list of their own.
         how: clicks are a list of `ids`, or of a `mark` for each item.
     """
@@ -75,6 +77,8 @@ class _Lists:
     pages: "ir.Table"
     columns: tuple[str, ...]
     doc: str
+    click: str
+    position: str
     ordered: bool
     how: Literal["ids", "mark"]
 
@@ -114,8 +118,8 @@ class _Lists:
         how = "mark" if is_mark is not None and is_mark.is_boolean() else _how(pages, source.name)
         if "page_id" in lists:
             others.append("page_id")
-        doc = options.columns.get("doc_id", "doc_id")
-        return cls(pages, tuple(others), doc, "position" not in own, how)
+        names = (options.columns.get(role, role) for role in ("doc_id", "click", "position"))
+        return cls(pages, tuple(others), *names, "position" not in own, how)
 
     def rows(self, options: "LogOptions") -> "ir.Table":
         """The items one by one, and flawed rows for what cannot be one."""
@@ -134,9 +138,8 @@ class _Lists:
         rows = listed.select(
             *self.columns,
             **{self.doc: doc},
-            position=position.cast("int64") if self.ordered else position,
-            click=click.cast("int8"),
-            **{FLAW: ibis.null("string")},
+            **{self.position: position.cast("int64") if self.ordered else position},
+            **{self.click: click.cast("int8"), FLAW: ibis.null("string")},
         )
         flawed = self._single(self.pages.filter(flaw.notnull()), flaw, ibis.literal(UNKNOWN), rows)
         rows = rows.union(flawed)
@@ -192,8 +195,8 @@ class _Lists:
         schema = like.schema()
         values: dict[str, Any] = {
             self.doc: doc.try_cast(schema[self.doc]).fill_null(_any_id(schema[self.doc])),
-            "position": ibis.literal(1).cast(schema["position"]),
-            "click": ibis.literal(1).cast("int8"),
+            self.position: ibis.literal(1).cast(schema[self.position]),
+            self.click: ibis.literal(1).cast("int8"),
             FLAW: code,
         }
         return pages.select(*self.columns, **values)

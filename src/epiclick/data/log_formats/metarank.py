@@ -46,8 +46,7 @@ class Metarank:
                 asked=options.conversion,
                 window=options.click_window,
             )
-            rows = joined.rows()
-            rows = rows.mutate(day=rows.timestamp.date())
+            rows = kept(source, joined.rows())
         return replace(
             source,
             table=rows,

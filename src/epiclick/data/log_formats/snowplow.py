@@ -85,8 +85,7 @@ class Snowplow:
                 asked=options.conversion,
                 window=options.click_window,
             )
-            rows = joined.rows()
-            rows = rows.mutate(day=rows.timestamp.date())
+            rows = kept(source, joined.rows())
 
         def remarks() -> list[str]:
             found = [*source.remarks(), *joined.remarks(), *unattributed_remark(without)]

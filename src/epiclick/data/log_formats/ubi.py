@@ -82,8 +82,7 @@ class Ubi:
                 asked=options.conversion,
                 window=options.click_window,
             )
-            rows = joined.rows()
-            rows = rows.mutate(day=rows.timestamp.date())
+            rows = kept(source, joined.rows())
 
         def remarks() -> list[str]:
             found = [*source.remarks(), *joined.remarks(), *_queries_remark(queries)]
