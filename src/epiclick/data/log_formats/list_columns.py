@@ -94,7 +94,9 @@ class _Lists:
         problems = []
         for role in NAMES:
             chosen = options.columns.get(role)
-            found = [chosen] if chosen in table.columns else _matches(role, table.columns)
+            found = _matches(role, table.columns)
+            if chosen is not None and chosen in table.columns:
+                found = [chosen]
             if len(found) == 1:
                 own[role] = found[0]
             elif role != "position" or found:
@@ -118,8 +120,16 @@ class _Lists:
         how = "mark" if is_mark is not None and is_mark.is_boolean() else _how(pages, source.name)
         if "page_id" in lists:
             others.append("page_id")
-        names = (options.columns.get(role, role) for role in ("doc_id", "click", "position"))
-        return cls(pages, tuple(others), *names, "position" not in own, how)
+        named = {role: options.columns.get(role, role) for role in NAMES}
+        return cls(
+            pages=pages,
+            columns=tuple(others),
+            doc=named["doc_id"],
+            click=named["click"],
+            position=named["position"],
+            ordered="position" not in own,
+            how=how,
+        )
 
     def rows(self, options: "LogOptions") -> "ir.Table":
         """The items one by one, and flawed rows for what cannot be one."""
@@ -219,10 +229,10 @@ def _list(value: "ir.Value", *, typed: bool = False) -> "ir.ArrayValue":
 
     kind: Any = value.type()
     if kind.is_array() and typed and kind.value_type.is_integer():
-        return value  # type: ignore[return-value]
+        return value
     if not kind.is_string():
         return texts_of(value)
-    text = value.strip()  # type: ignore[attr-defined]
+    text = value.strip()
     split = text.re_split(SEPARATORS).filter(lambda each: each != "")
     return ibis.ifelse(text.startswith("["), texts_of(text), split)
 

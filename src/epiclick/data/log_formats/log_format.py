@@ -36,9 +36,15 @@ class LogFormat(Protocol):
     as it would a log that was written like that.
     """
 
-    name: str
-    times_clicks: bool
-    """Whether it has the times of clicks and of displays, so that a click can come too late."""
+    @property
+    def name(self) -> str:
+        """Its name, a key of `TITLES`."""
+        ...
+
+    @property
+    def times_clicks(self) -> bool:
+        """Whether it has the times of clicks and of displays, so that a click can come too late."""
+        ...
 
     def recognises(self, columns: Columns) -> bool:
         """Whether a table can only be in this format, judged by its columns."""

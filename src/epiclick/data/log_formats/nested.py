@@ -28,11 +28,11 @@ def _json_functions() -> dict[str, Any]:
         """The value at a path, as text."""
 
     @ibis.udf.scalar.builtin(name="json_extract_string")
-    def texts(value, path: str) -> dt.Array[dt.string]:  # type: ignore[no-untyped-def, type-arg, empty-body]
+    def texts(value, path: str) -> dt.Array[dt.string]:  # type: ignore[no-untyped-def]
         """The values at a path with a wildcard, as text."""
 
     @ibis.udf.scalar.builtin(name="json_extract")
-    def values(value, path: str) -> dt.Array[dt.json]:  # type: ignore[no-untyped-def, type-arg, empty-body]
+    def values(value, path: str) -> dt.Array[dt.json]:  # type: ignore[no-untyped-def]
         """The values at a path with a wildcard, as JSON."""
 
     @ibis.udf.scalar.builtin(name="json_valid")
@@ -56,9 +56,9 @@ def text_at(value: "ir.Value | None", *path: str) -> "ir.StringValue":
             break
         kind: Any = value.type()
         if kind.is_struct():
-            value = value[name] if name in kind.names else None  # type: ignore[index]
+            value = value[name] if name in kind.names else None
         elif kind.is_map():
-            value = value.get(name)  # type: ignore[attr-defined]
+            value = value.get(name)
         else:
             return _json("text", value, "$" + "".join(f'."{each}"' for each in path[depth:]))
     if value is None:
@@ -68,7 +68,7 @@ def text_at(value: "ir.Value | None", *path: str) -> "ir.StringValue":
 
 def elements_of(value: "ir.Value") -> "ir.ArrayValue":
     """A list, or JSON that contains one, as a list: of structs, of JSON, or of plain values."""
-    return value if value.type().is_array() else _json("values", value, "$[*]")  # type: ignore[return-value]
+    return value if value.type().is_array() else _json("values", value, "$[*]")
 
 
 def texts_of(value: "ir.Value") -> "ir.ArrayValue":
@@ -77,8 +77,8 @@ def texts_of(value: "ir.Value") -> "ir.ArrayValue":
     if not kind.is_array():
         return _json("texts", value, "$[*]")
     if kind.value_type.is_json():
-        return value.map(lambda each: _json("text", each, "$"))  # type: ignore[attr-defined]
-    return value.cast("array<string>")  # type: ignore[return-value]
+        return value.map(lambda each: _json("text", each, "$"))
+    return value.cast("array<string>")
 
 
 def _json(function: str, value: "ir.Value", path: str) -> Any:
@@ -121,8 +121,20 @@ def time_of(value: "ir.Value | None") -> "ir.TimestampValue":
         return _since_1970(value)
     text = text_at(value).strip()
     number = text.try_cast("float64")
-    written = ibis.ifelse(number.isnull(), text.try_cast("timestamp(6)"), ibis.null("timestamp(6)"))
-    return ibis.coalesce(written, _since_1970(number))
+    return ibis.coalesce(_since_1970(number), _in_utc(text))
+
+
+OFFSET = r"\d:\d\d.*([+-])(\d\d):?(\d\d)$"
+
+
+def _in_utc(text: "ir.StringValue") -> "ir.TimestampValue":
+    """ISO 8601 text as a time in UTC; engines ignore an offset such as +01:00."""
+    import ibis
+
+    sign, hours, minutes = (text.re_extract(OFFSET, group) for group in (1, 2, 3))
+    ahead = hours.try_cast("int64") * 60 + minutes.try_cast("int64")
+    ahead = ibis.coalesce(ibis.ifelse(sign == "-", -ahead, ahead), 0)
+    return text.try_cast("timestamp(6)") - ahead.as_interval("m")
 
 
 def _since_1970(number: Any) -> "ir.TimestampValue":

@@ -210,7 +210,7 @@ def _found(canonical: str, opened: "Source", role: str, options: "LogOptions") -
     names = opened.table.columns
     known = TIMES if canonical == "timestamp" else ALIASES[canonical]
     chosen = options.columns.get(canonical)
-    if chosen in names:
+    if chosen is not None and chosen in names:
         return chosen
     matches = [name for name in names if name.lower() in known]
     if len(matches) == 1:
