@@ -38,7 +38,7 @@ def tables(tmp_path: Path) -> tuple[str, ...]:
 def test_two_tables_and_a_window(tables: tuple[str, ...]) -> None:
     item = ("--column", "doc_id=sku_id", "--json")
     done = epiclick("count", *tables, *item)
-    assert (done.code, done.record["displays"], done.json["clicks"]) == (0, 4, 2)
+    assert (done.code, done.record["displays"], done.record["clicks"]) == (0, 4, 2)
     done = epiclick("count", *tables, *item, "--click-window", "30m")
     assert done.record["clicks"] == 1
     assert any("1 clicks came more than 1,800 seconds" in each for each in done.record["warnings"])

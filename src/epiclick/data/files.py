@@ -103,7 +103,7 @@ def find_files(sources: Sequence[str | Path]) -> list[Path]:
     """The files of paths, globs and folders (searched to any depth), each sorted by name."""
     files: list[Path] = []
     lost: list[Problem] = []
-    for source in sources:
+    for source in (without_role(each)[1] for each in sources):
         try:
             found = _files_at(source)
         except OSError as error:
@@ -124,7 +124,6 @@ def find_files(sources: Sequence[str | Path]) -> list[Path]:
 
 def _files_at(source: str | Path) -> list[Path]:
     """The files of one path, folder or glob."""
-    source = without_role(source)[1]
     path = Path(source)
     if path.is_dir():
         return _files_below(path)

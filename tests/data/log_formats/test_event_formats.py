@@ -91,6 +91,7 @@ def test_ga4_clicks_belong_to_the_latest_list(tmp_path: Path, kind: str) -> None
     assert by_device.contexts["device"].unique().to_pylist() == ["mobile"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stray", "code"),
     [
@@ -217,6 +218,7 @@ def test_metarank_rankings(tmp_path: Path) -> None:
     assert [str(day) for day in counts.parts.to_pylist()] == ["2020-09-06"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stray", "code"),
     [

@@ -62,6 +62,7 @@ def test_lists_are_pages(how: str) -> None:
     assert repeated == (how in ("lists", "json", "text"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["parquet", "jsonl", "csv"])
 def test_lists_in_files(kind: str, tmp_path: Path) -> None:
     file = tmp_path / f"pages.{kind}"
@@ -95,6 +96,7 @@ def test_other_names_positions_and_types() -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("page", "code"),
     [
@@ -141,6 +143,7 @@ def lines_of(file: Path) -> list[tuple[str, list[str], list[str]]]:
         return [(query, items.split(), clicked.split()) for query, items, clicked in split]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not (SHARED / "yandex-pages").is_dir(), reason="yandex-pages is not at hand")
 def test_page_lines_of_the_sample() -> None:
     file = SHARED / "yandex-pages" / "train.tsv.gz"

@@ -122,6 +122,7 @@ def test_conversions_days_and_users_are_columns(tmp_path: Path) -> None:
     assert by_user.clusters is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stray", "code"),
     [
