@@ -12,6 +12,7 @@ from pathlib import Path
 BENCHMARKS = (
     "waiting",
     "counting",
+    "two_tables",
     "letor",
     "simulate",
     "estimators",

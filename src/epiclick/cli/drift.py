@@ -50,7 +50,7 @@ def drift(
         models = [load(path) for path in (new, old)]
         used = options.used_features(models, features, quiet=silent)
         table = used.read(models[0].fitted_.options.ids, quiet=silent) if used else None
-        found = compared(*models, table, overlap=share, level=level)
+        found = compared(models[0], models[1], table, overlap=share, level=level)
         if out is not None:
             with console.written_to(out):
                 found.to_parquet(out)

@@ -14,7 +14,9 @@ from epiclick.cli import console
 from epiclick.cli.given_features import NO_FEATURES, GivenFeatures
 from epiclick.cli.help import Verb
 from epiclick.click_models.registry import REGISTRY
+from epiclick.data.log_formats.log_format import AUTO, ROWS, TITLES
 from epiclick.data.schema import DISPLAY_COLUMNS, LogOptions
+from epiclick.data.two_sources import ROLES, with_roles
 from epiclick.errors import InputError, InputWarning
 
 if TYPE_CHECKING:
@@ -124,6 +126,24 @@ Cluster = Annotated[
 ]
 MissingFeatures = Annotated[
     Literal["error", "drop"], _log_option(help="Reject pairs without features, or leave them out.")
+]
+
+
+ImpressionsTable = Annotated[
+    list[str] | None,
+    _log_option(
+        metavar="FILE",
+        help="Impressions without clicks, in place of LOG. May be repeated.",
+        show_default=False,
+    ),
+]
+ClicksTable = Annotated[
+    list[str] | None,
+    _log_option(
+        metavar="FILE",
+        help="Clicks on the impressions, joined on page and item. May be repeated.",
+        show_default=False,
+    ),
 ]
 
 
@@ -280,13 +300,30 @@ class GivenOptions:
             help="Count queries that differ only in case and spaces as one.",
         ),
     ] = False
+    format: Annotated[
+        str | None,
+        _log_option(
+            metavar="NAME",
+            help=f"What the log is written in: {AUTO}, {', '.join(TITLES)}.",
+            show_default=DEFAULTS.format,
+        ),
+    ] = None
+    click_window: Annotated[
+        str | None,
+        _log_option(
+            metavar="TIME",
+            help="Count clicks up to this long after the display, such as 30m, where times of both "
+            "are logged; none: any time.",
+            show_default="any time",
+        ),
+    ] = None
 
     def over(self, base: LogOptions) -> LogOptions:
         """The base with the given options in place of its own."""
         given: dict[str, Any] = {
             name: getattr(self, name)
             for name in (
-                *("position_base", "ids", "on_bad"),
+                *("position_base", "ids", "on_bad", "format"),
                 *("page_size", "page_number_base", "sponsored_as", "grid"),
             )
             if getattr(self, name) is not None
@@ -319,6 +356,8 @@ class GivenOptions:
                 given["value"] = None
         if self.value is not None:
             given["value"] = _unless_none(self.value)
+        if self.click_window is not None:
+            given["click_window"] = parse_time(self.click_window, "--click-window")
         return replace(base, **given)
 
     def over_saved(self, saved: LogOptions, logs: Sequence[str], *, quiet: bool) -> LogOptions:
@@ -371,6 +410,18 @@ def _unless_none(column: str) -> str | None:
     return None if column.strip().lower() == "none" else column
 
 
+def _log_of(log: Sequence[str], impressions: Sequence[str], clicks: Sequence[str]) -> list[str]:
+    """The log of a verb: the given one, or its two tables."""
+    if impressions or clicks:
+        return [*log, *with_roles(impressions, clicks)]  # whatever is missing is reported later
+    if not log:
+        raise InputError(
+            "no log is given: name it as LOG, or its tables by --impressions and --clicks",
+            code="missing-log",
+        )
+    return list(log)
+
+
 def reads_log(verb: Callable[..., None]) -> Callable[..., None]:
     """Expand a verb's parameters `given` and `features` into one option per field of theirs."""
     signature = inspect.signature(verb)
@@ -383,11 +434,24 @@ def reads_log(verb: Callable[..., None]) -> Callable[..., None]:
         for parameter, kind in kinds.items():
             own = {name: values.pop(name) for name in options[parameter] if name in values}
             found[parameter] = kind(**own)
+        if "log" in values:
+            tables = [values.pop(role, None) or [] for role in ROLES]
+            values["log"] = _log_of(values["log"] or [], *tables)
         verb(**values, **found)
 
     parameters: list[inspect.Parameter] = []
     for parameter in signature.parameters.values():
         parameters += options.get(parameter.name, {parameter.name: parameter}).values()
+    if "log" in signature.parameters:
+        parameters += [
+            inspect.Parameter(role, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=each)
+            for role, each in (("impressions", ImpressionsTable), ("clicks", ClicksTable))
+        ]
+        parameters = [
+            each.replace(default=None) if each.name == "log" else each for each in parameters
+        ]
+    # in any order, since a log may be left out where its two tables are given
+    parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
     call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return call
 
@@ -410,6 +474,8 @@ class ModelVerb(Verb):
             "value",
             *("page_number", "page_size", "page_number_base", "offset"),
             *("viewed", "sponsored", "sponsored_as", "grid"),
+            "format",
+            "click_window",
         )
         return dict.fromkeys(reused, "the model's")
 
@@ -462,6 +528,22 @@ def parse_share(text: str, option: str) -> float:
             f"{option} {text}: write a share such as 0.1% or 0.001", code="not-a-number"
         ) from error
     return value / 100 if text.endswith("%") else value
+
+
+SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+
+def parse_time(text: str, option: str) -> float | None:
+    """A time such as 30m, 45s, 2h or 1d in seconds; None for "none"."""
+    written = text.strip().lower()
+    if written == "none":
+        return None
+    try:
+        return float(written.rstrip("smhd")) * SECONDS[written[-1:]]
+    except (ValueError, KeyError) as error:
+        raise InputError(
+            f"{option} {text}: write a time such as 45s, 30m, 2h or 1d", code="not-a-time"
+        ) from error
 
 
 def named_rankings(given: Sequence[str]) -> dict[str, str | tuple[str, str]]:
@@ -593,6 +675,9 @@ def read_counts(
     if report.reused:
         listed = ", ".join(f"{name} {_text(value)}" for name, value in report.reused.items())
         console.note(f"the log is read as the counts were: {listed}", quiet=quiet)
+    if report.format != ROWS:
+        named = f"{TITLES[report.format]} (--format {report.format})"
+        console.note(f"format: {named}", quiet=quiet)
     suspected = () if report.robots is None or not robots else (report.robots.message,)
     for message in (*report.warnings, *suspected):
         warnings.warn(message, InputWarning, stacklevel=2)

@@ -13,11 +13,11 @@ from epiclick.data.counts import ClickCounts
 from epiclick.data.engine import engine_errors, quote_name, stoppable
 from epiclick.data.files import unchanged
 from epiclick.data.ids import settle_types
+from epiclick.data.log_formats.log_registry import open_rows
 from epiclick.data.page_weights import check_same
 from epiclick.data.pages import kept_rows
 from epiclick.data.readers import count_log, counts_files, open_log
 from epiclick.data.schema import ALIASES, LogOptions, unknown_column
-from epiclick.data.sources import open_source
 from epiclick.errors import InputError, InputWarning, Problem, did_you_mean
 
 RESERVED = set(ALIASES) - {"part", "user_id"}
@@ -153,7 +153,7 @@ def _check_columns(log: Any, options: LogOptions, columns: Sequence[str]) -> Non
             problems.append(Problem(what, remedy=remedy, code="reserved-column"))
     further = [name for name in further if name not in ALIASES or name == "user_id"]
     if further and not counts_files(log):
-        names = open_source(log).table.columns
+        names = open_rows(log, options).table.columns
         problems += [
             unknown_column(f"column '{name}'", name, names) for name in further if name not in names
         ]
@@ -174,7 +174,7 @@ def marked_and_rest(source: Any, options: LogOptions, column: str) -> tuple[str,
 
 
 def _conditions(source: Any, options: LogOptions, column: str) -> tuple[str, str]:
-    opened = open_source(source)
+    opened = open_rows(source, options)
     table = opened.table
     if column not in table.columns:
         names = list(table.columns)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from epiclick.click_models.registry import click_model
 from epiclick.data.conversions import NUMBER, VALUE
 from epiclick.data.displays import RANK, display_rules
+from epiclick.data.log_formats.flaws import FLAW, FLAWS
 from epiclick.data.row_rule import RowRule, not_binary, number, number_rules, whole
 from epiclick.data.schema import LogColumns, LogOptions
 from epiclick.errors import Problem
@@ -33,6 +34,8 @@ def canonical_log(table: "ir.Table", columns: LogColumns, options: LogOptions) -
     chosen |= {name: table[own] for name, own in columns.contexts.items()}
     if "part" in chosen and chosen["part"].type().is_timestamp():
         chosen["part"] = chosen["part"].cast("date")
+    if FLAW in table.columns:
+        chosen[FLAW] = table[FLAW]
     if options.page_parts is not None:
         chosen["part"] = page_fold(chosen["page_id"], options.page_parts)
     return table.select(**chosen)
@@ -111,7 +114,8 @@ def row_rules(log: "ir.Table", columns: LogColumns, options: LogOptions) -> list
     keys = ["query_id", "doc_id", *others]
     if "part" in log.columns and options.page_parts is None:
         keys.append("part")
-    rules = [RowRule.present(key) for key in keys] + _cluster_rules(columns, options)
+    rules = [*_flaw_rules(log), *(RowRule.present(key) for key in keys)]
+    rules += _cluster_rules(columns, options)
     rules += display_rules(log, columns, options)
     if "position" in log.columns:
         first = options.position_base
@@ -160,6 +164,16 @@ def row_rules(log: "ir.Table", columns: LogColumns, options: LogOptions) -> list
             )
         )
     return rules + _counted_conversion_rules(log, columns, options) + _value_rules(log, columns)
+
+
+def _flaw_rules(log: "ir.Table") -> list[RowRule]:
+    """The rules that a format's rows have none of its flaws."""
+    if FLAW not in log.columns:
+        return []
+    return [
+        RowRule(what, lambda t, c=code: t[FLAW] == c, "", remedy, code=code)  # type: ignore[misc]
+        for code, (what, remedy) in FLAWS.items()
+    ]
 
 
 def _cluster_rules(columns: LogColumns, options: LogOptions) -> list[RowRule]:
@@ -320,7 +334,8 @@ def diagnose(log: "ir.Table", rules: Sequence[RowRule], shown: Sequence[str]) ->
 def _place(row: dict[str, object], places: Sequence[str], value: str) -> str:
     """A row as shown in an error: (query 12, doc 7, position 4): clicks 9."""
     named = [f"{name.removesuffix('_id')} {row[name]}" for name in places if name != value]
-    return f"({', '.join(named)}): {value} {row[value]}"
+    place = f"({', '.join(named)})"
+    return f"{place}: {value} {row[value]}" if value else place
 
 
 def with_history(table: "ir.Table", columns: LogColumns, options: LogOptions) -> "ir.Table":

@@ -50,6 +50,12 @@ class Source:
         partial: columns that only some files have -> how many files lack them.
         unreadable: returns the lines that could not be read; to be called after a pass.
         notes: further remarks for the user.
+        remarks: returns what a format found on the way to rows; to be called after a pass.
+        format: name of the format that the rows were in.
+        owned: the engine is our own, so tables may be stored in it.
+        displays: the same rows in the order they were written, without outcomes, where these come
+            from a join: enough to check pages, and cheaper to read.
+        beside: the clicks, where these are the impressions of a log in two tables.
     """
 
     table: "ir.Table"
@@ -59,6 +65,11 @@ class Source:
     partial: Mapping[str, int] = field(default_factory=dict)
     unreadable: Callable[[], list[Problem]] = list
     notes: tuple[str, ...] = ()
+    remarks: Callable[[], list[str]] = list
+    format: str = "rows"
+    owned: bool = False
+    displays: "ir.Table | None" = None
+    beside: "Source | None" = None
 
 
 def connect(files: Sequence[Path] = ()) -> Any:

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from epiclick.arguments import check_path
+from epiclick.data.two_sources import TwoTables, without_role
 from epiclick.errors import InputError, Problem, nearest
 
 
@@ -90,6 +91,9 @@ def _depth(line: bytes) -> int:
 
 def paths_in(source: Any) -> list[str | Path]:
     """The paths, globs and folders of a source; none if it is a table."""
+    if isinstance(source, TwoTables):
+        shown, clicked = paths_in(source.impressions), paths_in(source.clicks)
+        return [*shown, *clicked] if shown and clicked else []
     several = source if isinstance(source, list | tuple) else [source]
     named = all(isinstance(path, str | Path) for path in several)
     return [check_path("the source", path) for path in several] if named else []
@@ -99,7 +103,7 @@ def find_files(sources: Sequence[str | Path]) -> list[Path]:
     """The files of paths, globs and folders (searched to any depth), each sorted by name."""
     files: list[Path] = []
     lost: list[Problem] = []
-    for source in sources:
+    for source in (without_role(each)[1] for each in sources):
         try:
             found = _files_at(source)
         except OSError as error:

@@ -5,7 +5,7 @@ import gzip
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,30 @@ import pyarrow.parquet as pq
 
 from epiclick.data.engine import Source, connect, engine_errors, names_of, quote_name, quote_text
 from epiclick.data.files import damage, find_files, is_zipped, kind_of, repeated_files
+from epiclick.data.log_formats.page_lines import COLUMNS as PAGE_LINE
+from epiclick.data.log_formats.page_lines import are_page_lines
 from epiclick.errors import InputError, Problem
 
 GUESSED = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "UUID")
 """Types that DuckDB infers from JSON strings; ids must stay text."""
 
 
-def open_files(sources: Sequence[str | Path]) -> Source:
-    """Open files of one kind; problems of all files are reported together."""
+VIEW = "epiclick_source"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where rows are opened: a connection that may read their files, and the name of a view."""
+
+    connection: Any
+    view: str = VIEW
+
+
+def open_files(sources: Sequence[str | Path], place: Place | None = None) -> Source:
+    """Open files of one kind; problems of all files are reported together.
+
+    `place` is where to open them, default a connection of their own.
+    """
     files = find_files(sources)
     kinds = Counter(kind_of(file) for file in files)
     if len(kinds) > 1:
@@ -35,7 +51,11 @@ def open_files(sources: Sequence[str | Path]) -> Source:
     if problems := [p for file in files if (p := damage(file, kind)) is not None]:
         raise InputError.of(name, problems)
     with engine_errors(name):
-        return replace(OPENERS[kind](files, name), notes=tuple(repeated_files(files)))
+        opener = OPENERS[kind]
+        if kind == "CSV" and _has_page_lines(files[0]):
+            opener = _open_page_lines
+        opened = opener(files, name, place or Place(connect(files)))
+        return replace(opened, notes=tuple(repeated_files(files)), owned=True)
 
 
 def same_names(names: Sequence[str]) -> list[Problem]:
@@ -52,7 +72,7 @@ def same_names(names: Sequence[str]) -> list[Problem]:
     ]
 
 
-def _open_parquet(files: Sequence[Path], name: str) -> Source:
+def _open_parquet(files: Sequence[Path], name: str, place: Place) -> Source:
     """Parquet files; columns are matched by name."""
     schemas = [pq.read_schema(file) for file in files]
     if problems := [p for schema in schemas for p in same_names(schema.names)]:
@@ -62,14 +82,14 @@ def _open_parquet(files: Sequence[Path], name: str) -> Source:
     partial = {c: len(files) - len(have) for c, have in having.items() if len(have) < len(files)}
     mixed = [c for c, have in having.items() if len({_is_text(s.field(c).type) for s in have}) > 1]
     same = len({tuple(zip(s.names, map(str, s.types), strict=True)) for s in schemas}) == 1
-    connection = connect(files)
+    connection = place.connection
     # matching columns by name takes time, so only where files differ
     by_name = "" if same else ", union_by_name = true"
-    _view(connection, f"read_parquet({_listed(files)}, {_hive(files, columns)}{by_name})")
-    return Source(connection.table(VIEW), name, mixed=tuple(mixed), partial=partial)
+    _view(place, f"read_parquet({_listed(files)}, {_hive(files, columns)}{by_name})")
+    return Source(connection.table(place.view), name, mixed=tuple(mixed), partial=partial)
 
 
-def _open_csv(files: Sequence[Path], name: str) -> Source:
+def _open_csv(files: Sequence[Path], name: str, place: Place) -> Source:
     """CSV files, read as text: inferring types would turn the id 007 into 7."""
     headers = {file: _header(file) for file in files}
     delimiter, names = headers[files[0]]
@@ -85,36 +105,65 @@ def _open_csv(files: Sequence[Path], name: str) -> Source:
     ]
     if problems := [*problems, *_mixed_compression(files)]:
         raise InputError.of(name, problems)
-    connection = connect(files)
+    connection = place.connection
     columns = ", ".join(f"{quote_text(column)}: 'VARCHAR'" for column in names)
     _view(
-        connection,
+        place,
         f"read_csv({_listed(files)}, auto_detect = false, header = true, columns = {{{columns}}}, "
         f"delim = {quote_text(delimiter)}, quote = '\"', escape = '\"', store_rejects = true, "
         f"compression = '{'gzip' if is_zipped(files[0]) else 'none'}', {_hive(files, names)})",
     )
 
+    rejected = _rejects(connection, files, len(names), delimiter)
+    return Source(connection.table(place.view), name, text=True, unreadable=rejected)
+
+
+def _open_page_lines(files: Sequence[Path], name: str, place: Place) -> Source:
+    """Page lines, numbered; several files are read in their order."""
+    if problems := _mixed_compression(files):
+        raise InputError.of(name, problems)
+    columns = ", ".join(f"{quote_text(column)}: 'VARCHAR'" for column in PAGE_LINE)
+    _view(
+        place,
+        f"read_csv({_listed(files)}, auto_detect = false, header = false, columns = {{{columns}}}, "
+        "delim = '\t', quote = '', escape = '', store_rejects = true, null_padding = false, "
+        f"compression = '{'gzip' if is_zipped(files[0]) else 'none'}')",
+        # a page without clicks has an empty third field
+        "row_number() OVER () AS page_id, query_id, items, coalesce(clicks, '') AS clicks",
+    )
+    rejected = _rejects(place.connection, files, len(PAGE_LINE), "\t")
+    rows = place.connection.table(place.view)
+    return Source(rows, name, text=True, unreadable=rejected, format="page-lines")
+
+
+def _rejects(
+    connection: Any, files: Sequence[Path], width: int, delimiter: str
+) -> Callable[[], list[Problem]]:
+    """Returns the lines of text files that could not be read, after a pass over them."""
+
     def rejected() -> list[Problem]:
         found = connection.raw_sql(
             "SELECT file_path, line, first(error_type)::VARCHAR, first(error_message) "
             "FROM reject_errors JOIN reject_scans USING (scan_id, file_id) "
+            # the connection may have rejected lines of another table's files, too
+            f"WHERE file_path IN ({', '.join(quote_text(str(file)) for file in files)}) "
             "GROUP BY 1, 2 ORDER BY 1, 2"
         ).fetchall()
         if not found:
             return []
         examples = [f"{file} line {line}: {why.rstrip('.')}" for file, line, _, why in found[:3]]
-        remedy = f"A line needs {len(names)} values, in quotes if they contain '{delimiter}'."
+        remedy = f"A line needs {width} values, in quotes if they contain '{delimiter}'."
         # an unclosed quote swallows an unknown number of lines after it
         droppable = all(error != "UNQUOTED VALUE" for _, _, error, _ in found)
         what, count = "lines that are not rows of the table", len(found)
         return [Problem(what, count, "line", examples, remedy, droppable, code="malformed-line")]
 
-    return Source(connection.table(VIEW), name, text=True, unreadable=rejected)
+    return rejected
 
 
-def _open_json(files: Sequence[Path], name: str) -> Source:
+def _open_json(files: Sequence[Path], name: str, place: Place) -> Source:
     """JSON lines; lines that are not JSON objects are counted separately from the rows."""
-    connection = connect(files)
+    connection = place.connection
     if problems := _mixed_compression(files):
         raise InputError.of(name, problems)
     packing = "gzip" if is_zipped(files[0]) else "uncompressed"
@@ -149,7 +198,7 @@ def _open_json(files: Sequence[Path], name: str) -> Source:
     ]
     blank = " AND ".join(f"{quote_name(column)} IS NULL" for column in kept)
     # a line that is not JSON becomes a row of NULLs; where all are JSON, such a row is {} or null
-    _view(connection, f"{read} WHERE NOT ({blank})" if flaw else read, ", ".join(values))
+    _view(place, f"{read} WHERE NOT ({blank})" if flaw else read, ", ".join(values))
 
     def malformed() -> list[Problem]:
         if not flaw:
@@ -165,7 +214,7 @@ def _open_json(files: Sequence[Path], name: str) -> Source:
         )
         return [Problem(what, count, "line", examples, remedy, droppable, code="malformed-line")]
 
-    return Source(connection.table(VIEW), name, mixed=mixed, unreadable=malformed)
+    return Source(connection.table(place.view), name, mixed=mixed, unreadable=malformed)
 
 
 def _mixed_compression(files: Sequence[Path]) -> list[Problem]:
@@ -186,17 +235,16 @@ def _same_keys(connection: Any, lines: str, names: Sequence[str]) -> list[Proble
     return same_names([key for (key,) in connection.raw_sql(query).fetchall()])
 
 
-OPENERS: Mapping[str, Callable[[Sequence[Path], str], Source]] = {
+OPENERS: Mapping[str, Callable[[Sequence[Path], str, Place], Source]] = {
     "Parquet": _open_parquet,
     "CSV": _open_csv,
     "JSON lines": _open_json,
 }
-VIEW = "epiclick_source"
 MAX_HEADER = 1 << 20  # bytes
 
 
-def _view(connection: Any, rows: str, values: str = "*") -> None:
-    connection.raw_sql(f"CREATE VIEW {VIEW} AS SELECT {values} FROM {rows}")
+def _view(place: Place, rows: str, values: str = "*") -> None:
+    place.connection.raw_sql(f"CREATE VIEW {place.view} AS SELECT {values} FROM {rows}")
 
 
 def _described(connection: Any, rows: str) -> dict[str, str]:
@@ -226,6 +274,13 @@ def is_partitioned(file: Path) -> bool:
 def _partitions(file: Path) -> set[str]:
     """The names of a file's folders that are written like day=2026-01-01."""
     return {part.split("=")[0].lower() for part in file.parts[:-1] if part.count("=") == 1}
+
+
+def _has_page_lines(file: Path) -> bool:
+    """Whether a text file has page lines in place of a header."""
+    opened = gzip.open if is_zipped(file) else open
+    with opened(file, "rt", encoding="utf-8-sig", newline="\n") as text:
+        return are_page_lines(text)
 
 
 def _header(file: Path) -> tuple[str, list[str]]:

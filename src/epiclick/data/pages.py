@@ -52,7 +52,10 @@ def page_rules(contexts: Sequence[str]) -> list[PageRule]:
 
 
 def count_pages(
-    log: "ir.Table", contexts: Sequence[str], longest: int | None = None
+    log: "ir.Table",
+    contexts: Sequence[str],
+    longest: int | None = None,
+    in_order: "ir.Table | None" = None,
 ) -> tuple[int, PageClicks] | None:
     """Number of pages and their clicks; None if a page breaks the rules.
 
@@ -64,8 +67,11 @@ def count_pages(
         log: a canonical log.
         contexts: its context columns.
         longest: range of positions, first to last, if already known.
+        in_order: pages, documents and positions of the same rows, in an order that a join may have
+            lost.
     """
-    if (proven := _proven_pages(log, contexts, longest)) is not None:
+    rows = log if in_order is None else in_order
+    if (proven := _proven_pages(rows, contexts, longest)) is not None:
         return proven, clicks_of_pages(log, proven)
     clean = not log.page_id.isnull().any().to_pyarrow().as_py() and all(
         _repeats(log, rule).count().to_pyarrow().as_py() == 0 for rule in page_rules(contexts)
@@ -163,7 +169,12 @@ def sampled_pages(log: "ir.Table", pages: int, most: int | None = None) -> "ir.T
     one_in, hashed = pages // (most or SAMPLED_PAGES), _hash_of(log)
     if one_in < 2 or hashed is None:
         return log
-    return log.filter(hashed(log.page_id) % one_in == 0)
+    if log.get_backend().name != "duckdb":
+        return log.filter(hashed(log.page_id) % one_in == 0)
+    # DuckDB selects rows before it joins them only by conditions that cannot fail, as % could
+    import ibis
+
+    return log.filter(hashed(log.page_id) < ibis.literal(2**64 // one_in, "uint64"))
 
 
 @cache

@@ -29,17 +29,18 @@ from epiclick.data.engine import Source, engine_errors, stoppable
 from epiclick.data.features import FeatureTable, read_features
 from epiclick.data.files import damage, find_files, kind_of, paths_in, repeated_files, unchanged
 from epiclick.data.ids import settle_types, similar_queries, type_problems
+from epiclick.data.log_formats.log_format import ROWS
+from epiclick.data.log_formats.log_registry import open_rows
 from epiclick.data.pages import (
     PAGE_ID_PRESENT,
     PageClicks,
     count_pages,
     diagnose_pages,
-    kept_rows,
     without_bad_pages,
 )
 from epiclick.data.robots import Suspicion, busy_users, left_out, suspicious_pages, without_robots
 from epiclick.data.schema import LogColumns, LogOptions, options_of, resolve_columns
-from epiclick.data.sources import open_source
+from epiclick.data.two_sources import TwoTables
 from epiclick.errors import InputError, InputWarning, Problem
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ FIXED_BY_COUNTING = (
     "cluster",
     *("page_number", "page_size", "page_number_base", "offset"),
     *("viewed", "sponsored", "sponsored_as", "grid", "normalise_queries"),
+    "click_window",
 )
 """Options besides the context that cannot be changed once a log is counted."""
 
@@ -76,6 +78,7 @@ class LogReport:
         robots: pages that look like those of robots, if there are any.
         reused: options of counts with which the rest of the log was read.
         own: how many of the warnings, the first, are about rows and users, which counts lack.
+        format: name of the format that the log was in.
     """
 
     aliases: Mapping[str, str]
@@ -85,11 +88,13 @@ class LogReport:
     robots: Suspicion | None = None
     reused: Mapping[str, Any] = field(default_factory=dict)
     own: int = 0
+    format: str = ROWS
 
 
 def read_log(
     source: Any,
     *,
+    clicks: Any = None,
     features: Any = None,
     missing_features: Literal["error", "drop"] = "error",
     options: LogOptions | None = None,
@@ -99,7 +104,10 @@ def read_log(
 
     Args:
         source: a Parquet, CSV or JSON-lines file, a folder or glob of them, a list of these, a
-            pandas DataFrame, an Arrow or an Ibis table; one row per display, or counted rows.
+            pandas DataFrame, an Arrow or an Ibis table; one row per display, counted rows, or one
+            of the formats of `docs/formats.md`.
+        clicks: any of these, one row per click, where `source` has impressions without clicks:
+            they are joined on page and item.
         features: any of these, with `query_id`, `doc_id` and one column per feature; a list of
             tables keyed by query, item or both; or what `read_features` has read with its options.
         missing_features: what to do with pairs without features.
@@ -108,6 +116,7 @@ def read_log(
         **settings: fields of `LogOptions`, which override those of `options`.
     """
     check_choice("missing_features", missing_features, ("error", "drop"))
+    source = source if clicks is None else TwoTables(source, clicks)
     counts, report = count_log(source, options_of(options, settings))
     robots = () if report.robots is None else (report.robots.message,)
     for message in (*report.warnings, *robots):
@@ -150,7 +159,7 @@ def _count_rows(
     """Count a log that is not a file of counts; without clicks only if it is not alone."""
     opened, log, columns = open_log(source, options)
     with stoppable(opened.table), engine_errors(opened.name):
-        counted, pages, dropped = _count(opened, log, columns, options)
+        counted, pages, dropped, kept = _count(opened, log, columns, options)
         typed = settle_types(counted, columns, options, text=opened.text)
         _refuse_empty(typed, opened.name, options, dropped, alone=alone)
         counts = ClickCounts.from_table(
@@ -163,26 +172,24 @@ def _count_rows(
         if counts.parts is not None and pages is not None:
             from epiclick.data.part_pages import read_part_pages
 
-            rows = kept_rows(log, columns, options) if dropped else log
-            found = read_part_pages(rows, columns, options, counts, text=opened.text)
+            found = read_part_pages(kept, columns, options, counts, text=opened.text)
             counts = counts.paged_by_part(found)
         if click_model(options.click_model).has_latent_state:
             from epiclick.data.page_lists import read_lists
 
-            rows = kept_rows(log, columns, options) if dropped else log
-            lists = read_lists(rows, columns, options, counts, text=opened.text)
+            lists = read_lists(kept, columns, options, counts, text=opened.text)
             counts = replace(counts, lists=lists)
         elif pages is not None and "position" in columns.given:
             from epiclick.data.page_sample import read_sample
 
-            rows = kept_rows(log, columns, options) if dropped else log
-            sample = read_sample(rows, columns, options, counts, text=opened.text)
+            sample = read_sample(kept, columns, options, counts, text=opened.text)
             counts = replace(counts, sample=sample)
         if options.cluster != "query":
-            rows = kept_rows(log, columns, options) if dropped else log
-            clusters = read_clusters(rows, columns, options, counts, text=opened.text)
+            clusters = read_clusters(kept, columns, options, counts, text=opened.text)
             counts = replace(counts, clusters=clusters)
-        notes = [*opened.notes, *_adaptations(source, options)]
+        before = "before where: " if options.where else ""  # formats read all rows
+        notes = [*opened.notes, *(f"{before}{remark}" for remark in opened.remarks())]
+        notes += _adaptations(source, options)
         whole = replace(options, max_clicks_per_page=None, drop_busiest=0.0)
         if whole != options:
             notes += left_out(open_log(source, whole)[1], options)
@@ -197,7 +204,10 @@ def _count_rows(
         own = len(notes)
         notes += _caveats(counts)
     robots = suspicious_pages(counts)
-    return counts, LogReport(columns.aliases, dropped, capped, tuple(notes), robots, own=own)
+    report = LogReport(
+        columns.aliases, dropped, capped, tuple(notes), robots, own=own, format=opened.format
+    )
+    return counts, report
 
 
 def open_log(source: Any, options: LogOptions) -> "tuple[Source, ir.Table, LogColumns]":
@@ -208,7 +218,7 @@ def open_log(source: Any, options: LogOptions) -> "tuple[Source, ir.Table, LogCo
 
 def _open_rows(source: Any, options: LogOptions) -> "tuple[Source, ir.Table, LogColumns]":
     """The same with all rows, also those that are not displays, or of robots."""
-    opened = open_source(source)
+    opened = open_rows(source, options)
     columns = resolve_columns(opened.table.columns, options, opened.name)
     if problems := type_problems(opened, opened.table, columns, options):
         raise InputError.of(opened.name, problems)
@@ -235,11 +245,12 @@ def _adaptations(source: Any, options: LogOptions) -> list[str]:
 
 def _count(
     opened: Source, log: "ir.Table", columns: LogColumns, options: LogOptions
-) -> tuple[pa.Table, tuple[int, PageClicks] | None, int]:
-    """Counted rows, pages and their clicks, rows dropped; refuses or drops bad rows."""
+) -> "tuple[pa.Table, tuple[int, PageClicks] | None, int, ir.Table]":
+    """Counted rows, pages and their clicks, rows dropped, rows kept; refuses or drops bad rows."""
     rules = row_rules(log, columns, options)
     given = tuple(columns.given)
     paged = "page_id" in columns.found and not columns.counted
+    in_order = _in_order(opened, columns, options) if paged else None
 
     def attempt(rows: "ir.Table") -> tuple[pa.Table, tuple[int, PageClicks] | None, bool]:
         counted = count_expression(rows, columns, options, rules).to_pyarrow()
@@ -250,21 +261,23 @@ def _count(
         if "position" in given:
             extent = pc.min_max(counted["position"]).as_py()
             longest = extent["max"] - extent["min"] + 1
-        pages = count_pages(rows, given, longest)
+        pages = count_pages(rows, given, longest, in_order if rows is log else None)
         return counted, pages, pages is not None
 
     counted, pages, clean = attempt(log)
     unreadable = opened.unreadable()
     if clean and not unreadable:
-        return counted, pages, 0
+        return counted, pages, 0, log
 
     every_rule = [PAGE_ID_PRESENT, *rules] if paged else rules
-    keeping = log.filter(~bad_rows(log, every_rule))
-    places = ["page_id", "query_id", "doc_id", *given, "displays"]
-    problems = [*unreadable, *diagnose(log, every_rule, places)]
-    if paged:
-        problems += diagnose_pages(keeping, given)
-        keeping = without_bad_pages(keeping, given)
+    problems, keeping = list(unreadable), log
+    if not clean:
+        keeping = log.filter(~bad_rows(log, every_rule))
+        places = ["page_id", "query_id", "doc_id", *given, "displays"]
+        problems += diagnose(log, every_rule, places)
+        if paged:
+            problems += diagnose_pages(keeping, given)
+            keeping = without_bad_pages(keeping, given)
     if not all(problem.droppable for problem in problems):
         what = "an unknown number of good rows would be lost, so none can be dropped"
         raise InputError.of(opened.name, [*problems, Problem(what, code="not-droppable")])
@@ -272,7 +285,8 @@ def _count(
         raise InputError.of(opened.name, [*problems, _dropping(options)])
     lines = sum(problem.count or 0 for problem in unreadable)
     total = lines + _rows(counted)
-    counted, pages, clean = attempt(keeping)
+    if not clean:
+        counted, pages, clean = attempt(keeping)
     assert clean, "bad rows are left after dropping"
     dropped = total - _rows(counted)
     if dropped > options.max_bad * total:
@@ -283,7 +297,18 @@ def _count(
             code="too-many-bad-rows",
         )
         raise InputError.of(opened.name, [*problems, limit])
-    return counted, pages, dropped
+    return counted, pages, dropped, keeping
+
+
+def _in_order(opened: Source, columns: LogColumns, options: LogOptions) -> "ir.Table | None":
+    """Pages, documents and positions of all rows as they were written, if no row is left out."""
+    o = options
+    leaves_out = o.where or o.max_clicks_per_page or o.drop_busiest or o.viewed or o.sponsored
+    moves = o.page_number or o.offset or o.grid
+    if opened.displays is None or leaves_out or moves or "position" not in columns.given:
+        return None
+    found = {name: columns.found[name] for name in ("page_id", "doc_id", "position")}
+    return opened.displays.select(**found)
 
 
 def _rows(counted: pa.Table) -> int:

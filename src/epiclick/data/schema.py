@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from epiclick.arguments import is_number, is_switch, is_whole, shown
 from epiclick.click_models.registry import CLICK_MODELS, click_model
+from epiclick.data.log_formats.log_format import AUTO, TITLES
 from epiclick.errors import InputError, Problem, did_you_mean
 
 ALIASES: Mapping[str, tuple[str, ...]] = {
@@ -71,6 +72,9 @@ class LogOptions:
             Positions of the others stay those on the page.
         grid: results per row of a grid; `position` among the contexts becomes `row` and `column`.
         normalise_queries: count queries that differ only in case and spaces as one.
+        format: what the log is written in, one of `log_format.TITLES`; `auto` recognises it.
+        click_window: seconds after its display in which a click counts, where a format has the
+            times of both.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -98,6 +102,8 @@ class LogOptions:
     sponsored_as: Literal["drop", "context"] = "drop"
     grid: int | None = None
     normalise_queries: bool = False
+    format: str = AUTO
+    click_window: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse invalid and contradictory settings, all in one error."""
@@ -250,6 +256,14 @@ def _value_problems(options: LogOptions) -> Iterator[Problem]:
             "drop or context",
         ),
         "normalise_queries": (is_switch(o.normalise_queries), "True or False"),
+        "format": (
+            isinstance(o.format, str) and o.format in (AUTO, *TITLES),
+            f"{AUTO}, {', '.join(list(TITLES)[:-1])} or {list(TITLES)[-1]}",
+        ),
+        "click_window": (
+            o.click_window is None or (is_number(o.click_window) and o.click_window > 0),
+            "a number of seconds above 0",
+        ),
     }
     for name, (valid, rule) in rules.items():
         if not valid:

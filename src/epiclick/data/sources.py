@@ -6,28 +6,33 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
 from epiclick.arguments import check_path
 from epiclick.data.engine import Source, connect, engine_errors
-from epiclick.data.formats import open_files, same_names
+from epiclick.data.files import find_files, paths_in
+from epiclick.data.formats import Place, open_files, same_names
+from epiclick.data.two_sources import TwoTables
 from epiclick.errors import InputError
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
+NESTED = (list, tuple, dict, np.ndarray)
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 
 
-def open_source(source: Any) -> Source:
+def open_source(source: Any, place: Place | None = None) -> Source:
     """Open a log: path, glob or folder (or several), pandas DataFrame, Arrow or Ibis table.
 
     An index column stored by pandas is left out. A source that is open already stays as it is.
+    `place` is where to open it, default a connection of its own; an Ibis table stays where it is.
     """
     if isinstance(source, Source):
         return source
-    opened = _open(source)
+    opened = _open(source, place)
     index = [name for name in opened.table.columns if PANDAS_INDEX.fullmatch(name)]
     return replace(opened, table=opened.table.drop(*index)) if index else opened
 
@@ -43,19 +48,44 @@ def held(opened: Source, condition: str = "TRUE") -> Source:
     return replace(opened, table=backend.table("epiclick_held"))
 
 
-def _open(source: Any) -> Source:
+def open_two(both: TwoTables) -> Source:
+    """Open impressions, with the clicks on them as `beside`, in one engine."""
+    import ibis.expr.types as ir
+
+    sides = {"impressions": both.impressions, "clicks": both.clicks}
+    if any(isinstance(side, ir.Table) for side in sides.values()):
+        opened = {role: open_source(side) for role, side in sides.items()}
+        engines = [each.table.get_backend() for each in opened.values()]
+        if engines[0] is not engines[1]:
+            raise InputError(
+                "impressions and clicks are on different connections, so they cannot be joined; "
+                "take both from one connection, or give files",
+                code="different-connections",
+            )
+    else:
+        files = [file for side in sides.values() for file in find_files(paths_in(side))]
+        connection = connect(files)
+        opened = {
+            role: open_source(side, Place(connection, f"epiclick_{role}"))
+            for role, side in sides.items()
+        }
+    return replace(opened["impressions"], beside=opened["clicks"])
+
+
+def _open(source: Any, place: Place | None) -> Source:
     import ibis.expr.types as ir  # slow to import
 
     if isinstance(source, ir.Table):
         return _open_ibis(source)
     if isinstance(source, pd.DataFrame):
-        return _open_frame(source)
+        return _open_frame(source, place)
     if isinstance(source, pa.Table | pa.RecordBatch):
-        return _open_arrow(source if isinstance(source, pa.Table) else pa.table(source), "table")
+        table = source if isinstance(source, pa.Table) else pa.table(source)
+        return _open_arrow(table, "table", place)
     if isinstance(source, str | Path):
-        return open_files([check_path("the source", source)])
+        return open_files([check_path("the source", source)], place)
     if isinstance(source, Sequence) and source and all(isinstance(s, str | Path) for s in source):
-        return open_files([check_path("each source", each) for each in source])
+        return open_files([check_path("each source", each) for each in source], place)
     raise InputError(
         f"cannot read a log from {type(source).__name__}; give a path, a glob, a folder, a list of "
         "them, a pandas DataFrame, an Arrow table or an Ibis table",
@@ -77,7 +107,7 @@ def _open_ibis(table: "ir.Table") -> Source:
     return Source(table=table, name=f"{backend.name} table")
 
 
-def _open_frame(frame: pd.DataFrame) -> Source:
+def _open_frame(frame: pd.DataFrame, place: Place | None) -> Source:
     """A DataFrame; columns of mixed Python types become text and are listed in `mixed`."""
     frame = frame.rename(columns=str)
     if problems := same_names(list(frame.columns)):
@@ -85,7 +115,9 @@ def _open_frame(frame: pd.DataFrame) -> Source:
     mixed = tuple(
         name
         for name in frame.columns
-        if frame[name].dtype == object and pd.api.types.infer_dtype(frame[name]).startswith("mixed")
+        if frame[name].dtype == object
+        and pd.api.types.infer_dtype(frame[name]).startswith("mixed")
+        and not frame[name].dropna().map(lambda value: isinstance(value, NESTED)).all()
     )
     for name in mixed:
         missing = frame[name].isna()
@@ -97,13 +129,15 @@ def _open_frame(frame: pd.DataFrame) -> Source:
             frame = frame.assign(**{name: frame[name].astype("Int64")})
     with engine_errors("DataFrame"):
         table = pa.Table.from_pandas(frame, preserve_index=False)
-    return _open_arrow(table, "DataFrame", mixed)
+    return _open_arrow(table, "DataFrame", place, mixed)
 
 
-def _open_arrow(table: pa.Table, name: str, mixed: tuple[str, ...] = ()) -> Source:
+def _open_arrow(
+    table: pa.Table, name: str, place: Place | None, mixed: tuple[str, ...] = ()
+) -> Source:
     if problems := same_names(table.column_names):
         raise InputError.of(name, problems)
-    connection = connect()
+    place = place or Place(connect())
     with engine_errors(name):
-        connection.con.register("epiclick_source", table)
-    return Source(table=connection.table("epiclick_source"), name=name, mixed=mixed)
+        place.connection.con.register(place.view, table)
+    return Source(place.connection.table(place.view), name, mixed=mixed, owned=True)

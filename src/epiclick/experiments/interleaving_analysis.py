@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 from epiclick.arguments import check_choice, check_level
 from epiclick.comparison.ranking_rows import table_rows
 from epiclick.data.arrays import as_array, locate_rows
+from epiclick.data.log_formats.log_registry import open_rows
 from epiclick.data.readers import count_log
 from epiclick.data.schema import LogOptions, resolve_columns
-from epiclick.data.sources import open_source
 from epiclick.errors import InputError, did_you_mean
 from epiclick.evaluation.paired_differences import PairedDifference, paired_difference
 from epiclick.experiments.interleave_rankings import NEITHER
@@ -198,7 +198,7 @@ def lead_interval(
 
 def _displays(log: Any, pages: Any, options: LogOptions) -> pa.Table:
     """page_id, query_id, team and clicks of every display."""
-    columns = open_source(log).table.columns
+    columns = open_rows(log, options).table.columns
     if pages is None and "team" not in columns:
         raise InputError(
             f"the log has no column team{did_you_mean('team', columns)}; give the interleaved "

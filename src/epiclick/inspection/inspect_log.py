@@ -8,6 +8,7 @@ from typing import Any
 from epiclick.data.counts import ClickCounts
 from epiclick.data.engine import Source, engine_errors, quote_name, stoppable
 from epiclick.data.files import paths_in, unchanged
+from epiclick.data.log_formats.log_registry import open_rows
 from epiclick.data.readers import LogReport, count_log, counts_files, open_log
 from epiclick.data.row_rule import number
 from epiclick.data.schema import (
@@ -18,7 +19,7 @@ from epiclick.data.schema import (
     LogOptions,
     options_of,
 )
-from epiclick.data.sources import held, open_source
+from epiclick.data.sources import held
 from epiclick.errors import InputError, Problem
 from epiclick.identification.identifiability import identifiability, named
 from epiclick.identification.unbounded import unbounded_bias
@@ -90,7 +91,7 @@ class _Findings:
 
 def _inspected(source: Any, options: LogOptions) -> Inspection:
     findings = _Findings(options)
-    opened = open_source(source)
+    opened = open_rows(source, options)
     try:
         _, _, columns = open_log(opened, options)
     except InputError as error:

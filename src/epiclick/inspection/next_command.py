@@ -7,6 +7,7 @@ from typing import Any
 
 from epiclick.data.files import paths_in
 from epiclick.data.schema import LogOptions
+from epiclick.data.two_sources import without_role
 
 FLAGS = ("clip_clicks", "normalise_queries")
 
@@ -28,10 +29,12 @@ def changed(options: LogOptions) -> dict[str, Any]:
 
 def fit_command(source: Any, options: LogOptions) -> str:
     """The command that fits a model to the files of a source; a call in Python for any other."""
-    paths = [str(path) for path in paths_in(source)]
-    if not paths:
+    if not paths_in(source):
         return f"ec.EpistemicPBM().fit(ec.read_log(log{_arguments(changed(options))}))"
-    words = ["epiclick", "fit", *paths]
+    words = ["epiclick", "fit"]
+    for path in source if isinstance(source, list | tuple) else [source]:
+        role, own = without_role(path)
+        words += [f"--{role}", own] if role else [own]
     for name, value in changed(options).items():
         words += _words(name, value)
     return shlex.join([*words, "--out", _free_folder()])

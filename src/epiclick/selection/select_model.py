@@ -17,10 +17,10 @@ from epiclick.data.counts import ClickCounts
 from epiclick.data.features import FeatureTable, read_features
 from epiclick.data.files import unchanged
 from epiclick.data.held_out_displays import split_displays
+from epiclick.data.log_formats.log_registry import open_rows
 from epiclick.data.readers import count_log, counts_files
 from epiclick.data.schema import LogOptions, options_of, resolve_columns
 from epiclick.data.shown_pages import ShownPages, read_pages
-from epiclick.data.sources import open_source
 from epiclick.diagnostics.relevance_slopes import RELEVANCE_SLOPES
 from epiclick.errors import InputError, InputWarning
 from epiclick.evaluation.paired_differences import paired_difference
@@ -292,7 +292,7 @@ def _has_pages(source: Any, options: LogOptions) -> bool:
     """Whether a log has pages and one row per display."""
     if isinstance(source, ClickCounts) or counts_files(source):
         return False
-    opened = open_source(source)
+    opened = open_rows(source, options)
     columns = resolve_columns(
         opened.table.columns, replace(options, click_model="pbm"), opened.name
     )
@@ -332,7 +332,7 @@ def _check_readable(log: _Log, name: str) -> None:
             "contain; give the log itself",
             code="needs-single-displays",
         )
-    opened = open_source(log.source)
+    opened = open_rows(log.source, options)
     resolve_columns(opened.table.columns, options, opened.name)
 
 
