@@ -214,7 +214,7 @@ def test_of_a_long_log_some_queries_are_inspected(
     log.to_parquet(tmp_path / "log.parquet", index=False)
     monkeypatch.setattr(inspect_log, "LONG", len(log) // 3)
     found = ec.inspect(tmp_path / "log.parquet")
-    assert (found.one_in, found.rows) == (4, len(log))
+    assert (found.one_in, found.rows) == (3, len(log))
     assert found.queries is not None
     assert 0 < found.queries < 20
     # whole queries: all pages of those that are chosen

@@ -20,7 +20,7 @@ def inspect(
 ) -> None:
     """Show what a log holds, what is wrong with it, and how to fit it; fits and changes nothing.
 
-    Bad rows are reported, not refused. Of a log of more than 20 million rows, some queries are
+    Bad rows are reported, not refused. Of a log of more than 5 million rows, some queries are
     inspected. The last line is a command that runs as it stands.
 
     Example: epiclick inspect clicks.csv --column doc_id=sku

@@ -33,7 +33,7 @@ from epiclick.inspection.telling_columns import (
     proposals,
 )
 
-LONG = 20_000_000
+LONG = 5_000_000
 """Rows of a log from which on a sample of its queries is inspected, about this many rows."""
 
 MOST_PAIRS = 200_000
@@ -103,7 +103,7 @@ def _inspected(source: Any, options: LogOptions) -> Inspection:
         is_counted = bool(counts_files(source))
         # whatever is not in files is in memory, or in the hands of an engine that is not ours
         if paths_in(source) and not is_counted:
-            one_in = rows // LONG + 1
+            one_in = max(-(-rows // LONG), 1)
             query = quote_name(columns.found["query_id"])
             opened = held(opened, f"hash({query}) % {one_in} = 0" if one_in > 1 else "TRUE")
         proposed = [] if is_counted else list(proposals(opened.table, columns, options))
