@@ -32,7 +32,8 @@ Logs = Annotated[
     list[str],
     Argument(
         metavar="LOG...",
-        help="Parquet, CSV or JSON-lines files, folders or globs.",
+        help="Parquet, CSV or JSON-lines files, folders or globs; FILE:TABLE of a .duckdb or "
+        ".sqlite file; with --connect, tables.",
         show_default=False,
     ),
 ]
@@ -212,6 +213,23 @@ class GivenOptions:
             show_default="none",
         ),
     ] = None
+    columns: Annotated[
+        str | None,
+        _log_option(
+            metavar="NAMES",
+            help="Names of all columns, in order, of a CSV or TSV file without a header line.",
+            show_default="the first line",
+        ),
+    ] = None
+    connect: Annotated[
+        str | None,
+        _log_option(
+            metavar="URL",
+            help="Engine whose tables are the logs, such as postgres://user@host/database; "
+            "env:NAME takes the URL from an environment variable.",
+            show_default="logs are files",
+        ),
+    ] = None
 
     def over(self, base: LogOptions) -> LogOptions:
         """The base with the given options in place of its own."""
@@ -226,6 +244,8 @@ class GivenOptions:
             given["context"] = tuple(name.strip() for name in self.context.split(","))
         if self.column:
             given["columns"] = {**base.columns, **parse_columns(self.column)}
+        if self.columns is not None:
+            given["header"] = tuple(name.strip() for name in self.columns.split(","))
         if self.where is not None:
             given["where"] = self.where.strip() or None
         if self.max_bad is not None:
@@ -293,10 +313,13 @@ def reads_log(verb: Callable[..., None]) -> Callable[..., None]:
     """Expand a verb's parameter `given` into one option per field of `GivenOptions`."""
     signature = inspect.signature(verb)
     options = inspect.signature(GivenOptions).parameters
+    logs = [name for name, each in signature.parameters.items() if _takes_logs(each)]
 
     @wraps(verb)
     def call(**values: Any) -> None:
         given = {name: values.pop(name) for name in options if name in values}
+        if given.get("connect"):
+            values |= _at_connection(given["connect"], {n: values.get(n) for n in logs})
         verb(**values, given=GivenOptions(**given))
 
     parameters: list[inspect.Parameter] = []
@@ -304,6 +327,19 @@ def reads_log(verb: Callable[..., None]) -> Callable[..., None]:
         parameters += options.values() if parameter.name == "given" else [parameter]
     call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return call
+
+
+def _takes_logs(parameter: inspect.Parameter) -> bool:
+    """Whether a verb's parameter is a log or several."""
+    described = getattr(parameter.annotation, "__metadata__", ())
+    return any((getattr(each, "metavar", None) or "").startswith("LOG") for each in described)
+
+
+def _at_connection(url: str, logs: Mapping[str, Any]) -> dict[str, Any]:
+    """The logs as tables of the engine at a URL."""
+    from epiclick.data.connections import connected_tables
+
+    return {name: connected_tables(url, named) for name, named in logs.items() if named}
 
 
 class ModelVerb(Verb):
@@ -322,6 +358,7 @@ class ModelVerb(Verb):
             "drop_busiest",
             "conversion",
             "value",
+            "columns",
         )
         return dict.fromkeys(reused, "the model's")
 
@@ -450,10 +487,10 @@ def used_features(
 
 def warn_of_same_files(backtest: Sequence[str], clicks: Sequence[str]) -> None:
     """Warn if a log is given twice: a backtest needs pages that the model was not trained on."""
-    from epiclick.data.files import find_files
+    from epiclick.data.files import find_files, paths_in
 
-    both = {file.resolve() for file in find_files(clicks)}
-    same = [file for file in find_files(backtest) if file.resolve() in both]
+    both = {file.resolve() for file in find_files(paths_in(clicks))}
+    same = [file for file in find_files(paths_in(backtest)) if file.resolve() in both]
     if same:
         warnings.warn(
             f"{same[0]} is in both --backtest and the other log; a backtest is informative only on "
@@ -477,7 +514,7 @@ def _are_counts(logs: Sequence[str]) -> bool:
 
 
 def _named(logs: Sequence[str]) -> str:
-    shown = ", ".join(logs[:MOST_NAMED])
+    shown = ", ".join(map(str, logs[:MOST_NAMED]))
     return shown if len(logs) <= MOST_NAMED else f"{shown} and {len(logs) - MOST_NAMED} more"
 
 

@@ -153,7 +153,7 @@ def _check_columns(log: Any, options: LogOptions, columns: Sequence[str]) -> Non
             problems.append(Problem(what, remedy=remedy, code="reserved-column"))
     further = [name for name in further if name not in ALIASES or name == "user_id"]
     if further and not counts_files(log):
-        names = open_source(log).table.columns
+        names = open_source(log, options.header).table.columns
         problems += [
             unknown_column(f"column '{name}'", name, names) for name in further if name not in names
         ]
@@ -174,7 +174,7 @@ def marked_and_rest(source: Any, options: LogOptions, column: str) -> tuple[str,
 
 
 def _conditions(source: Any, options: LogOptions, column: str) -> tuple[str, str]:
-    opened = open_source(source)
+    opened = open_source(source, options.header)
     table = opened.table
     if column not in table.columns:
         names = list(table.columns)

@@ -35,6 +35,7 @@ from epiclick.data.pages import (
     kept_rows,
     without_bad_pages,
 )
+from epiclick.data.results import fetch
 from epiclick.data.robots import Suspicion, busy_users, left_out, suspicious_pages, without_robots
 from epiclick.data.schema import LogColumns, LogOptions, options_of, resolve_columns
 from epiclick.data.sources import open_source
@@ -90,8 +91,10 @@ def read_log(
     """Count a click log, and join the features of its items if they are given.
 
     Args:
-        source: a Parquet, CSV or JSON-lines file, a folder or glob of them, a list of these, a
-            pandas DataFrame, an Arrow or an Ibis table; one row per display, or counted rows.
+        source: a Parquet, CSV or JSON-lines file, a folder or glob of them, a table of a DuckDB or
+            SQLite file (`"shop.duckdb:searches"`), a list of these, a pandas, polars or Spark
+            DataFrame, an Arrow table or dataset, an Ibis table; one row per display, or counted
+            rows.
         features: any of these, with `query_id`, `doc_id` and one column per feature.
         missing_features: what to do with pairs without features.
         options: how to read the log; single settings can be given by name instead, such as
@@ -166,7 +169,7 @@ def _count_rows(source: Any, options: LogOptions) -> tuple[ClickCounts, LogRepor
 
 def open_log(source: Any, options: LogOptions) -> "tuple[Source, ir.Table, LogColumns]":
     """Open a log and find its columns: the source, its canonical rows, where the columns were."""
-    opened = open_source(source)
+    opened = open_source(source, options.header)
     columns = resolve_columns(opened.table.columns, options, opened.name)
     if problems := type_problems(opened, opened.table, columns, options):
         raise InputError.of(opened.name, problems)
@@ -189,7 +192,7 @@ def _count(
     paged = "page_id" in columns.found and not columns.counted
 
     def attempt(rows: "ir.Table") -> tuple[pa.Table, tuple[int, PageClicks] | None, bool]:
-        counted = count_expression(rows, columns, options, rules).to_pyarrow()
+        counted = fetch(count_expression(rows, columns, options, rules))
         bad = pc.any(counted["bad"]).as_py()
         if bad or not paged or not counted.num_rows:
             return counted, None, not bad

@@ -10,8 +10,11 @@ import pandas as pd
 import pyarrow as pa
 
 from epiclick.arguments import check_path
+from epiclick.data.connections import ConnectedTable, open_connected
+from epiclick.data.databases import names_database, open_databases
 from epiclick.data.engine import Source, connect, engine_errors
 from epiclick.data.formats import open_files, same_names
+from epiclick.data.other_tables import opener_of
 from epiclick.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,17 +23,24 @@ if TYPE_CHECKING:
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 
 
-def open_source(source: Any) -> Source:
-    """Open a log: path, glob or folder (or several), pandas DataFrame, Arrow or Ibis table.
+def open_source(source: Any, header: Sequence[str] = ()) -> Source:
+    """Open a log: path, glob or folder (or several), a data frame, an Arrow or Ibis table.
 
     An index column stored by pandas is left out.
+
+    Args:
+        source: what holds the rows.
+        header: names of the columns of CSV files that have no header line.
     """
-    opened = _open(source)
+    opened = _open(source, header)
+    if header and not opened.text:
+        unused = f"{opened.name} has column names of its own; --columns is not used"
+        opened = replace(opened, notes=(*opened.notes, unused))
     index = [name for name in opened.table.columns if PANDAS_INDEX.fullmatch(name)]
     return replace(opened, table=opened.table.drop(*index)) if index else opened
 
 
-def _open(source: Any) -> Source:
+def _open(source: Any, header: Sequence[str] = ()) -> Source:
     import ibis.expr.types as ir  # slow to import
 
     if isinstance(source, ir.Table):
@@ -40,14 +50,22 @@ def _open(source: Any) -> Source:
     if isinstance(source, pa.Table | pa.RecordBatch):
         return _open_arrow(source if isinstance(source, pa.Table) else pa.table(source), "table")
     if isinstance(source, str | Path):
-        return open_files([check_path("the source", source)])
+        return _open_paths([check_path("the source", source)], header)
     if isinstance(source, Sequence) and source and all(isinstance(s, str | Path) for s in source):
-        return open_files([check_path("each source", each) for each in source])
+        return _open_paths([check_path("each source", each) for each in source], header)
+    if isinstance(source, list) and source and all(isinstance(s, ConnectedTable) for s in source):
+        return open_connected(source)
+    if (opener := opener_of(source)) is not None:
+        return opener(source)
     raise InputError(
         f"cannot read a log from {type(source).__name__}; give a path, a glob, a folder, a list of "
-        "them, a pandas DataFrame, an Arrow table or an Ibis table",
+        "them, a pandas, polars or Spark DataFrame, an Arrow table or dataset, or an Ibis table",
         code="invalid-type",
     )
+
+
+def _open_paths(paths: Sequence[Path], header: Sequence[str]) -> Source:
+    return open_databases(paths) if names_database(paths) else open_files(paths, header)
 
 
 def _open_ibis(table: "ir.Table") -> Source:

@@ -198,7 +198,7 @@ def lead_interval(
 
 def _displays(log: Any, pages: Any, options: LogOptions) -> pa.Table:
     """page_id, query_id, team and clicks of every display."""
-    columns = open_source(log).table.columns
+    columns = open_source(log, options.header).table.columns
     if pages is None and "team" not in columns:
         raise InputError(
             f"the log has no column team{did_you_mean('team', columns)}; give the interleaved "

@@ -292,7 +292,7 @@ def _has_pages(source: Any, options: LogOptions) -> bool:
     """Whether a log has pages and one row per display."""
     if isinstance(source, ClickCounts) or counts_files(source):
         return False
-    opened = open_source(source)
+    opened = open_source(source, options.header)
     columns = resolve_columns(
         opened.table.columns, replace(options, click_model="pbm"), opened.name
     )
@@ -332,7 +332,7 @@ def _check_readable(log: _Log, name: str) -> None:
             "contain; give the log itself",
             code="needs-single-displays",
         )
-    opened = open_source(log.source)
+    opened = open_source(log.source, options.header)
     resolve_columns(opened.table.columns, options, opened.name)
 
 
