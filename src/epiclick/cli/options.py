@@ -443,7 +443,12 @@ def named_rankings(given: Sequence[str]) -> dict[str, str | tuple[str, str]]:
 
 def _score_column(file: str) -> str:
     """The column of FILE:COLUMN; empty if there is none or the colon is part of the path."""
+    from epiclick.data.files import split_table
+
     path, _, column = file.rpartition(":")
+    database, table = split_table(file)
+    if table and Path(database).is_file():
+        return table.rpartition(":")[2] if ":" in table else ""  # FILE:TABLE:COLUMN
     return column if path and Path(path).is_file() and not Path(file).exists() else ""
 
 

@@ -3,6 +3,7 @@
 polars and Spark are recognised by name, so that neither has to be installed.
 """
 
+import shutil
 import tempfile
 import uuid
 import weakref
@@ -62,12 +63,11 @@ def open_lazy(frame: Any) -> Source:
     name = "LazyFrame"
     with engine_errors(name):
         _check_names(frame.collect_schema().names(), name)
-        folder = tempfile.TemporaryDirectory(prefix="epiclick-")
-        file = Path(folder.name, "rows.parquet")
-        frame.sink_parquet(file)
+        file = Path(tempfile.mkdtemp(prefix="epiclick-"), "rows.parquet")
         connection = connect([file])
+        weakref.finalize(connection, shutil.rmtree, file.parent, ignore_errors=True)
+        frame.sink_parquet(file)
         connection.raw_sql(f"CREATE VIEW {VIEW} AS SELECT * FROM read_parquet('{file}')")
-        weakref.finalize(connection, folder.cleanup)
         return Source(connection.table(VIEW), name)
 
 

@@ -76,11 +76,16 @@ def _shared_folder(backend: Any) -> Iterator[str | None]:
             yield folder if "://" in folder else str(Path(folder).absolute())
         finally:
             _remove(folder)
-    elif str(backend._session.conf.get("spark.master", "")).startswith("local"):
+    elif _is_local(backend):
         with tempfile.TemporaryDirectory(prefix="epiclick-") as own:
             yield str(Path(own, "rows"))
     else:
         yield None
+
+
+def _is_local(backend: Any) -> bool:
+    """Whether Spark runs on this machine."""
+    return str(backend._session.conf.get("spark.master", "")).startswith("local")
 
 
 def _file_system(folder: str) -> tuple[Any, str]:

@@ -175,7 +175,7 @@ def _value_problems(options: LogOptions) -> Iterator[Problem]:
         "header": (
             isinstance(o.header, tuple | list)
             and all(isinstance(name, str) and name.strip() for name in o.header),
-            "several names, as in ('query_id', 'doc_id', 'position', 'click')",
+            "several names (--columns), as in ('query_id', 'doc_id', 'position', 'click')",
         ),
         "click_model": (isinstance(o.click_model, str), "a name, as in 'pbm'"),
         "position_base": (is_whole(o.position_base) and o.position_base in (0, 1), "0 or 1"),
