@@ -113,7 +113,17 @@ def write_two_tables(folder: Path, count: int) -> None:
 
 def limited() -> duckdb.DuckDBPyConnection:
     """DuckDB as epiclick runs it: within 3 GB."""
-    return duckdb.connect(config={"memory_limit": MEMORY, "preserve_insertion_order": False})
+    return duckdb.connect(config=settings())
+
+
+def settings() -> dict[str, object]:
+    """Bounded memory, spilling into the system's temporary folder."""
+    spill = Path(tempfile.gettempdir()) / f"epiclick-engines-{os.getpid()}"
+    return {
+        "memory_limit": MEMORY,
+        "preserve_insertion_order": False,
+        "temp_directory": str(spill),
+    }
 
 
 def stream_by_duckdb(count: int, _: str) -> dict[str, object]:
@@ -129,7 +139,7 @@ def stream_by_epiclick(count: int, _: str) -> dict[str, object]:
 
     from epiclick import read_log
 
-    connection = ibis.duckdb.connect(memory_limit=MEMORY, preserve_insertion_order=False)
+    connection = ibis.duckdb.connect(**settings())
     rows = rows_of(blocks(connection.con, count), count)
     # page checks would make the rows once more; they have a benchmark of their own (counting.py)
     connection.raw_sql(f"CREATE VIEW log AS SELECT * EXCLUDE (page_id) FROM ({rows})")
