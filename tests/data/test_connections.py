@@ -7,6 +7,7 @@ import duckdb
 import pandas as pd
 import pytest
 
+from epiclick.data import credentials
 from epiclick.data.connections import ConnectedTable, connected_tables, connection_to
 from epiclick.data.credentials import hidden, keep_secret
 from epiclick.data.readers import read_log
@@ -96,11 +97,14 @@ def test_a_table_shows_no_password() -> None:
     assert "hunter" not in f"{table} {table!r}"
 
 
-def test_secrets_are_hidden_in_texts() -> None:
+def test_secrets_are_hidden_in_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(credentials, "_secrets", set())
+    keep_secret("databricks://token-77@host/path")
+    assert hidden("no access by token-77") == "no access by ***"
     keep_secret("mysql://bob%40x:a%2Fb-secret@db/shop?key=k-123&mode=ro")
     text = (
         "cannot reach mysql://bob%40x:a%2Fb-secret@db/shop?key=k-123&mode=ro as bob@x, a/b-secret"
     )
-    assert hidden(text) == "cannot reach *** as ***, ***"
+    assert hidden(text) == "cannot reach *** as bob@x, ***"
     assert hidden("k-123 or k-1234") == "*** or k-1234"
     assert hidden("the rows of the shop") == "the rows of the shop"

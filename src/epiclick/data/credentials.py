@@ -1,22 +1,27 @@
 """Passwords of connections: never printed, never written."""
 
 import re
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import unquote_plus, urlsplit
 
 HIDDEN = "***"
+SECRET = re.compile("pass|pwd|secret|token|key|auth|credential|private|sig", re.IGNORECASE)
+"""Names of parameters whose values are secrets."""
+
 SHORTEST = 3  # characters; shorter values occur in other words
 _secrets: set[str] = set()
 """What messages of engines must not show: the secrets of this process's connections."""
 
 
 def keep_secret(url: str) -> None:
-    """Keep the password of a URL, its user and the values of its parameters out of messages."""
-    _secrets.add(url)
+    """Keep a URL, its password and the secrets among its parameters out of messages.
+
+    A user without a password may be a token, and is kept secret, too.
+    """
     parts = urlsplit(url)
-    login = parts.netloc.rpartition("@")[0]
-    values = [login, *login.split(":", 1), *(value for _, value in parse_qsl(parts.query))]
-    values += [setting.partition("=")[2] for setting in parts.query.split("&")]
-    _secrets.update(each for value in values for each in (value, unquote(value)))
+    user, _, password = parts.netloc.rpartition("@")[0].partition(":")
+    settings = (setting.partition("=") for setting in parts.query.split("&"))
+    values = [password or user, *(value for key, _, value in settings if SECRET.search(key))]
+    _secrets.update([url, *(each for value in values for each in (value, unquote_plus(value)))])
 
 
 def hidden(text: str) -> str:
