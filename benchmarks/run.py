@@ -24,6 +24,7 @@ BENCHMARKS = (
 FULL = ("training",)  # those that accept --full
 LONG = (
     "streaming",
+    "engines",
     "peers",
     "real_pages",
     "selection",

@@ -230,6 +230,12 @@ def test_a_bad_value_is_named_counted_and_can_be_dropped(
     assert report.warnings[0] == "1 bad rows were left out"
 
 
+def test_bad_rows_of_a_log_without_pages_can_be_dropped(small_log: pd.DataFrame) -> None:
+    rows = spoil(small_log, "click", 5).drop(columns="page_id")
+    counts, report = count_log(rows, LogOptions(on_bad="drop", max_bad=0.1))
+    assert (report.dropped, counts.total_displays) == (1, len(small_log) - 1)
+
+
 def test_one_mistake_is_reported_once(small_log: pd.DataFrame) -> None:
     for column, value, _ in BROKEN.values():
         with pytest.raises(InputError) as caught:

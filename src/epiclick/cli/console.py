@@ -380,9 +380,9 @@ def check_file(
             code="wrong-suffix",
         )
     if inputs and out.exists():
-        from epiclick.data.files import find_files
+        from epiclick.data.files import find_files, paths_in
 
-        if any(out.samefile(file) for file in find_files(inputs)):
+        if any(out.samefile(file) for file in find_files(paths_in(inputs))):
             raise InputError(
                 f"--out {out} is also an input; name another file", code="output-is-input"
             )

@@ -17,6 +17,7 @@ import typer
 
 from epiclick.cli.console import Interrupted
 from epiclick.cli.help import UsageError, usage_message
+from epiclick.data.credentials import hidden
 from epiclick.errors import (
     BAD_INPUT,
     MACHINE_FAILED,
@@ -162,8 +163,8 @@ def _code(call: Callable[[], Any]) -> int:
 def _fail(message: str, code: int) -> int:
     """Print the message to standard error; returns the code."""
     if os.environ.get(TRACEBACK) and sys.exc_info()[0] is not None:
-        traceback.print_exc()
-    print(f"epiclick: {printable(message)}", file=sys.stderr)
+        print(hidden(traceback.format_exc()), file=sys.stderr, end="")
+    print(hidden(printable(f"epiclick: {message}")), file=sys.stderr)
     return code
 
 

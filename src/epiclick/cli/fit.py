@@ -177,17 +177,18 @@ def check_model_out(
     A model is replaced only with --overwrite. It may be the model to start from, which is read
     first and replaced as a whole.
     """
-    from epiclick.data.files import find_files
+    from epiclick.data.files import find_files, paths_in
     from epiclick.fitted.storage import check_replaceable
 
     place = out.resolve()
-    for file in map(Path.resolve, find_files(inputs)):
+    paths = paths_in(inputs)
+    for file in map(Path.resolve, find_files(paths)):
         if file.is_relative_to(place):
             raise InputError(
                 f"--out {out} would replace {file}, which is an input; name another folder",
                 code="output-is-input",
             )
-    folders = [Path(path).resolve() for path in inputs if Path(path).is_dir()]
+    folders = [Path(path).resolve() for path in paths if Path(path).is_dir()]
     if init is not None and init.resolve() != place:
         folders.append(init.resolve())
     for folder in folders:

@@ -35,7 +35,8 @@ Logs = Annotated[
     list[str],
     Argument(
         metavar="LOG...",
-        help="Parquet, CSV or JSON-lines files, folders or globs.",
+        help="Parquet, CSV or JSON-lines files, folders or globs; FILE:TABLE of a .duckdb or "
+        ".sqlite file; with --connect, tables.",
         show_default=False,
     ),
 ]
@@ -317,6 +318,23 @@ class GivenOptions:
             show_default="any time",
         ),
     ] = None
+    columns: Annotated[
+        str | None,
+        _log_option(
+            metavar="NAMES",
+            help="Names of all columns, in order, of a CSV or TSV file without a header line.",
+            show_default="the first line",
+        ),
+    ] = None
+    connect: Annotated[
+        str | None,
+        _log_option(
+            metavar="URL",
+            help="Engine whose tables are the logs, such as postgres://user@host/database; "
+            "env:NAME takes the URL from an environment variable.",
+            show_default="logs are files",
+        ),
+    ] = None
 
     def over(self, base: LogOptions) -> LogOptions:
         """The base with the given options in place of its own."""
@@ -340,6 +358,8 @@ class GivenOptions:
             given["context"] = tuple(name.strip() for name in self.context.split(","))
         if self.column:
             given["columns"] = {**base.columns, **parse_columns(self.column)}
+        if self.columns is not None:
+            given["header"] = tuple(name.strip() for name in self.columns.split(","))
         if self.where is not None:
             given["where"] = self.where.strip() or None
         if self.max_bad is not None:
@@ -427,6 +447,7 @@ def reads_log(verb: Callable[..., None]) -> Callable[..., None]:
     signature = inspect.signature(verb)
     kinds = {n: kind for n, kind in EXPANDED.items() if n in signature.parameters}
     options = {n: inspect.signature(kind).parameters for n, kind in kinds.items()}
+    logs = [name for name, each in signature.parameters.items() if _takes_logs(each)]
 
     @wraps(verb)
     def call(**values: Any) -> None:
@@ -434,9 +455,18 @@ def reads_log(verb: Callable[..., None]) -> Callable[..., None]:
         for parameter, kind in kinds.items():
             own = {name: values.pop(name) for name in options[parameter] if name in values}
             found[parameter] = kind(**own)
+        url = getattr(found.get("given"), "connect", None)
         if "log" in values:
             tables = [values.pop(role, None) or [] for role in ROLES]
+            if url and any(tables):
+                raise InputError(
+                    "--connect reads a log from one table; join impressions and clicks in a view "
+                    "of the engine, and name that",
+                    code="option-does-not-apply",
+                )
             values["log"] = _log_of(values["log"] or [], *tables)
+        if url:
+            values |= _at_connection(url, {n: values.get(n) for n in logs})
         verb(**values, **found)
 
     parameters: list[inspect.Parameter] = []
@@ -454,6 +484,19 @@ def reads_log(verb: Callable[..., None]) -> Callable[..., None]:
     parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
     call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return call
+
+
+def _takes_logs(parameter: inspect.Parameter) -> bool:
+    """Whether a verb's parameter is a log or several."""
+    described = getattr(parameter.annotation, "__metadata__", ())
+    return any((getattr(each, "metavar", None) or "").startswith("LOG") for each in described)
+
+
+def _at_connection(url: str, logs: Mapping[str, Any]) -> dict[str, Any]:
+    """The logs as tables of the engine at a URL."""
+    from epiclick.data.connections import connected_tables
+
+    return {name: connected_tables(url, named) for name, named in logs.items() if named}
 
 
 class ModelVerb(Verb):
@@ -476,6 +519,7 @@ class ModelVerb(Verb):
             *("viewed", "sponsored", "sponsored_as", "grid"),
             "format",
             "click_window",
+            "columns",
         )
         return dict.fromkeys(reused, "the model's")
 
@@ -576,7 +620,12 @@ def named_rankings(given: Sequence[str]) -> dict[str, str | tuple[str, str]]:
 
 def _score_column(file: str) -> str:
     """The column of FILE:COLUMN; empty if there is none or the colon is part of the path."""
+    from epiclick.data.files import split_table
+
     path, _, column = file.rpartition(":")
+    database, table = split_table(file)
+    if table and Path(database).is_file():
+        return table.rpartition(":")[2] if ":" in table else ""  # FILE:TABLE:COLUMN
     return column if path and Path(path).is_file() and not Path(file).exists() else ""
 
 
@@ -621,10 +670,10 @@ def used_features(
 
 def warn_of_same_files(backtest: Sequence[str], clicks: Sequence[str]) -> None:
     """Warn if a log is given twice: a backtest needs pages that the model was not trained on."""
-    from epiclick.data.files import find_files
+    from epiclick.data.files import find_files, paths_in
 
-    both = {file.resolve() for file in find_files(clicks)}
-    same = [file for file in find_files(backtest) if file.resolve() in both]
+    both = {file.resolve() for file in find_files(paths_in(clicks))}
+    same = [file for file in find_files(paths_in(backtest)) if file.resolve() in both]
     if same:
         warnings.warn(
             f"{same[0]} is in both --backtest and the other log; a backtest is informative only on "
@@ -648,7 +697,7 @@ def _are_counts(logs: Sequence[str]) -> bool:
 
 
 def _named(logs: Sequence[str]) -> str:
-    shown = ", ".join(logs[:MOST_NAMED])
+    shown = ", ".join(map(str, logs[:MOST_NAMED]))
     return shown if len(logs) <= MOST_NAMED else f"{shown} and {len(logs) - MOST_NAMED} more"
 
 

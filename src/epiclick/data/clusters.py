@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from epiclick.data.arrays import as_array, distinct
 from epiclick.data.conversions import NUMBER
 from epiclick.data.counted_rows import counted_rows
+from epiclick.data.results import fetch
 from epiclick.data.schema import CLUSTER_WORDS, LogColumns, LogOptions
 
 if TYPE_CHECKING:
@@ -222,7 +223,7 @@ def _counted(
     group = values.cast("string") if size <= MOST_GROUPS else page_fold(values, MOST_GROUPS)
     grouped = rows.mutate(cluster_group=group)
     rules = row_rules(rows, columns, options)
-    table = count_expression(grouped, columns, options, rules, also=("cluster_group",)).to_pyarrow()
+    table = fetch(count_expression(grouped, columns, options, rules, also=("cluster_group",)))
     # rows of a counted log may have no displays
     table = settle_types(table, columns, options, text=text).filter(pc.field("displays") > 0)
     found = counted_rows(table, counts)

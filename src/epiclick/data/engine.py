@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from epiclick.data.credentials import hidden
 from epiclick.errors import InputError, Problem
 
 if TYPE_CHECKING:
@@ -72,15 +73,22 @@ class Source:
     beside: "Source | None" = None
 
 
-def connect(files: Sequence[Path] = ()) -> Any:
+def connect(files: Sequence[Path] = (), databases: Mapping[str, Path] | None = None) -> Any:
     """Our own DuckDB: bounded memory, spilling into the system's temporary folder.
 
     Whatever a query asks for, it reads only the given files and registered tables: no other file,
-    no extension, no network. Its settings are locked.
+    no extension, no network. Its settings are locked. DuckDB databases are attached under the given
+    names, to be read only.
     """
     import ibis  # slow to import
 
     connection = ibis.duckdb.connect(**_settings())
+    for name, file in (databases or {}).items():
+        path = quote_text(str(file))
+        connection.con.execute(f"ATTACH {path} AS {quote_name(name)} (TYPE duckdb, READ_ONLY)")
+    if databases is not None and len(databases) == 1:
+        # its views may name tables of its main schema without the schema
+        connection.con.execute(f"SET search_path = 'memory.main,{next(iter(databases))}.main'")
     _restrict(connection.con, files)
     return connection
 
@@ -160,11 +168,32 @@ def engine_errors(name: str) -> Iterator[None]:
         raise InputError(
             f"{name} cannot be read: {_first_line(error)}.", code="source-unreadable"
         ) from error
+    except Exception as error:
+        if not _is_of_driver(error):
+            raise
+        raise InputError(
+            f"{name} cannot be read: {_first_line(error)}.", code="source-unreadable"
+        ) from error
+
+
+DRIVERS = frozenset(
+    {
+        *("pyspark", "py4j", "polars", "sqlite3", "psycopg", "psycopg2", "google", "snowflake"),
+        *("databricks", "trino", "MySQLdb", "pymysql", "clickhouse_connect", "pyodbc", "oracledb"),
+        *("pyathena", "botocore", "pyexasol", "impala", "datafusion", "grpc", "requests"),
+    }
+)
+"""Packages whose exceptions come from an engine, or from the way to it."""
+
+
+def _is_of_driver(error: Exception) -> bool:
+    """Whether an exception is one of an engine's own, which it need not be installed to decide."""
+    return any(kind.__module__.split(".")[0] in DRIVERS for kind in type(error).__mro__)
 
 
 def _first_line(error: Exception) -> str:
     """The first line of an engine's message, or a clearer one where we have it."""
-    message = str(error).strip().split("\n")[0].rstrip(".")
+    message = hidden(str(error).strip().split("\n")[0].rstrip("."))
     clearer = (ours for theirs, ours in CLEARER_MESSAGES.items() if theirs in message)
     return next(clearer, message)
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from epiclick.arguments import check_path
+from epiclick.data.connections import ConnectedTable
 from epiclick.data.two_sources import TwoTables, without_role
 from epiclick.errors import InputError, Problem, nearest
 
@@ -95,6 +96,7 @@ def paths_in(source: Any) -> list[str | Path]:
         shown, clicked = paths_in(source.impressions), paths_in(source.clicks)
         return [*shown, *clicked] if shown and clicked else []
     several = source if isinstance(source, list | tuple) else [source]
+    several = [each for each in several if not isinstance(each, ConnectedTable)]
     named = all(isinstance(path, str | Path) for path in several)
     return [check_path("the source", path) for path in several] if named else []
 
@@ -103,7 +105,7 @@ def find_files(sources: Sequence[str | Path]) -> list[Path]:
     """The files of paths, globs and folders (searched to any depth), each sorted by name."""
     files: list[Path] = []
     lost: list[Problem] = []
-    for source in (without_role(each)[1] for each in sources):
+    for source in (split_table(without_role(each)[1])[0] for each in sources):
         try:
             found = _files_at(source)
         except OSError as error:
@@ -149,7 +151,9 @@ def _files_below(folder: Path) -> list[Path]:
         Path(where, name)
         for where, _, names in os.walk(folder, onerror=fail)
         for name in names
-        if kind_of(Path(name)) and not name.startswith((".", "_"))
+        if kind_of(Path(name))
+        and not name.startswith((".", "_"))
+        and kind_of(Path(name)) not in DATABASES  # which need the name of a table
     )
 
 
@@ -195,9 +199,18 @@ SUFFIXES: Mapping[str, str] = {
     ".jsonl": "JSON lines",
     ".ndjson": "JSON lines",
     ".json": "JSON lines",
+    ".duckdb": "DuckDB",
+    ".sqlite": "SQLite",
+    ".sqlite3": "SQLite",
 }
+DATABASES: Mapping[str, tuple[int, bytes]] = {"DuckDB": (8, b"DUCK"), "SQLite": (0, b"SQLite form")}
+"""Kinds that hold several tables -> what their files have at which byte."""
+
 CHUNK = 1 << 22
-KNOWN = ".parquet, .csv, .tsv, .jsonl, .ndjson, .json, the text kinds also as .gz"
+KNOWN = (
+    ".parquet, .csv, .tsv, .jsonl, .ndjson, .json, the text kinds also as .gz, and tables of "
+    "databases, as in shop.duckdb:TABLE or shop.sqlite:TABLE"
+)
 
 
 def kind_of(file: Path) -> str:
@@ -205,7 +218,24 @@ def kind_of(file: Path) -> str:
     stem = file.name.lower()
     plain = stem.removesuffix(".gz")
     by_name = SUFFIXES.get(Path(plain).suffix, "")
-    return "" if plain != stem and by_name == "Parquet" else by_name
+    return "" if plain != stem and by_name in ("Parquet", *DATABASES) else by_name
+
+
+TABLE = re.compile(r"(.+?\.(?:duckdb|sqlite3?)):(.*)", re.DOTALL | re.IGNORECASE)
+
+
+def split_table(source: str | Path) -> tuple[str | Path, str]:
+    """The file of FILE:TABLE and the table; "" where no table of a database is named.
+
+    >>> split_table("day=1/shop.duckdb:web.searches")
+    ('day=1/shop.duckdb', 'web.searches')
+    >>> split_table("shop.duckdb")
+    ('shop.duckdb', '')
+    """
+    found = TABLE.fullmatch(str(source))
+    if found is None or Path(source).exists():
+        return source, ""
+    return found[1], found[2]
 
 
 def is_zipped(file: Path) -> bool:
@@ -218,6 +248,8 @@ def damage(file: Path, written_as: str) -> Problem | None:
     try:
         if written_as == "Parquet":
             pq.read_metadata(file)
+        elif written_as in DATABASES and file.stat().st_size:
+            return _not_a_database(file, written_as)
         elif file.stat().st_size == 0:
             return Problem(
                 f"{file} is empty", remedy="Leave it out or write it again.", code="empty-file"
@@ -242,6 +274,20 @@ def damage(file: Path, written_as: str) -> Problem | None:
             code="damaged-file",
         )
     return None
+
+
+def _not_a_database(file: Path, written_as: str) -> Problem | None:
+    """The problem that a file does not begin like a database of its kind."""
+    at, expected = DATABASES[written_as]
+    with file.open("rb") as stream:
+        start = stream.read(at + len(expected))
+    if start[at:] == expected:
+        return None
+    return Problem(
+        f"{file} is no {written_as} database, or is damaged",
+        remedy="Copy or write it again, complete, and name it by its kind.",
+        code="damaged-file",
+    )
 
 
 def _text_problem(

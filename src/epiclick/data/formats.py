@@ -16,6 +16,7 @@ from epiclick.data.engine import Source, connect, engine_errors, names_of, quote
 from epiclick.data.files import damage, find_files, is_zipped, kind_of, repeated_files
 from epiclick.data.log_formats.page_lines import COLUMNS as PAGE_LINE
 from epiclick.data.log_formats.page_lines import are_page_lines
+from epiclick.data.schema import headerless_hint
 from epiclick.errors import InputError, Problem
 
 GUESSED = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "UUID")
@@ -33,12 +34,31 @@ class Place:
     view: str = VIEW
 
 
-def open_files(sources: Sequence[str | Path], place: Place | None = None) -> Source:
+def open_files(
+    sources: Sequence[str | Path], header: Sequence[str] = (), place: Place | None = None
+) -> Source:
     """Open files of one kind; problems of all files are reported together.
 
-    `place` is where to open them, default a connection of their own.
+    `header` names the columns of CSV files that have no header line. `place` is where to open them,
+    default a connection of their own.
     """
     files = find_files(sources)
+    name = str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
+    kind = kind_of_all(files, name)
+    notes = tuple(repeated_files(files))
+    where = place or Place(connect(files))
+    with engine_errors(name):
+        if header and kind == "CSV":
+            opened = open_headerless(files, name, header, where)
+        elif kind == "CSV" and _has_page_lines(files[0]):
+            opened = _open_page_lines(files, name, where)
+        else:
+            opened = OPENERS[kind](files, name, where)
+        return replace(opened, notes=notes, owned=True)
+
+
+def kind_of_all(files: Sequence[Path], name: str) -> str:
+    """The kind of several files, which must be the same; damaged files are refused."""
     kinds = Counter(kind_of(file) for file in files)
     if len(kinds) > 1:
         found = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
@@ -47,15 +67,9 @@ def open_files(sources: Sequence[str | Path], place: Place | None = None) -> Sou
             code="mixed-file-kinds",
         )
     kind = next(iter(kinds))
-    name = str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
     if problems := [p for file in files if (p := damage(file, kind)) is not None]:
         raise InputError.of(name, problems)
-    with engine_errors(name):
-        opener = OPENERS[kind]
-        if kind == "CSV" and _has_page_lines(files[0]):
-            opener = _open_page_lines
-        opened = opener(files, name, place or Place(connect(files)))
-        return replace(opened, notes=tuple(repeated_files(files)), owned=True)
+    return kind
 
 
 def same_names(names: Sequence[str]) -> list[Problem]:
@@ -93,7 +107,9 @@ def _open_csv(files: Sequence[Path], name: str, place: Place) -> Source:
     """CSV files, read as text: inferring types would turn the id 007 into 7."""
     headers = {file: _header(file) for file in files}
     delimiter, names = headers[files[0]]
-    problems = same_names(names)
+    problems = [
+        replace(each, remedy=each.remedy + headerless_hint(names)) for each in same_names(names)
+    ]
     problems += [
         Problem(
             f"{file} has other columns ({', '.join(own)}) than {files[0]} ({', '.join(names)})",
@@ -105,13 +121,61 @@ def _open_csv(files: Sequence[Path], name: str, place: Place) -> Source:
     ]
     if problems := [*problems, *_mixed_compression(files)]:
         raise InputError.of(name, problems)
+    return _open_lines(files, name, names, delimiter, place, header=True)
+
+
+def open_headerless(files: Sequence[Path], name: str, names: Sequence[str], place: Place) -> Source:
+    """CSV files without a header line, whose columns are named by the caller."""
+    problems = [*same_names(names), *_mixed_compression(files)]
+    firsts = {file: _first_line(file) for file in files}
+    line = firsts[files[0]]
+    fitting = [d for d in DELIMITERS if len(_values(line, d)) == len(names)]
+    delimiter = max(fitting or DELIMITERS, key=line.count)
+    if "\t" in fitting and ".tsv" in files[0].suffixes:
+        delimiter = "\t"  # though a text in the line may contain as many commas
+    for file, line in firsts.items():
+        values = _values(line, delimiter)
+        if [value.strip().lower() for value in values] == [each.lower() for each in names]:
+            problems.append(
+                Problem(
+                    f"{file} has a header line with these very names",
+                    remedy="Leave out --columns (in Python: header).",
+                    code="has-header",
+                )
+            )
+        elif len(values) != len(names):
+            problems.append(
+                Problem(
+                    f"the first line of {file} has {len(values)} values, and {len(names)} columns "
+                    f"are named: {', '.join(names)}",
+                    examples=[line.strip()[:80]],
+                    remedy="Name every column, in order.",
+                    code="columns-differ",
+                )
+            )
+    if problems:
+        raise InputError.of(name, problems)
+    return _open_lines(files, name, names, delimiter, place, header=False)
+
+
+def _open_lines(
+    files: Sequence[Path],
+    name: str,
+    names: Sequence[str],
+    delimiter: str,
+    place: Place,
+    *,
+    header: bool,
+) -> Source:
+    """CSV files whose columns and delimiter are known."""
     connection = place.connection
     columns = ", ".join(f"{quote_text(column)}: 'VARCHAR'" for column in names)
     _view(
         place,
-        f"read_csv({_listed(files)}, auto_detect = false, header = true, columns = {{{columns}}}, "
-        f"delim = {quote_text(delimiter)}, quote = '\"', escape = '\"', store_rejects = true, "
-        f"compression = '{'gzip' if is_zipped(files[0]) else 'none'}', {_hive(files, names)})",
+        f"read_csv({_listed(files)}, auto_detect = false, header = {str(header).lower()}, "
+        f"columns = {{{columns}}}, delim = {quote_text(delimiter)}, quote = '\"', escape = '\"', "
+        f"store_rejects = true, compression = '{'gzip' if is_zipped(files[0]) else 'none'}', "
+        f"{_hive(files, names)})",
     )
 
     rejected = _rejects(connection, files, len(names), delimiter)
@@ -283,8 +347,28 @@ def _has_page_lines(file: Path) -> bool:
         return are_page_lines(text)
 
 
+DELIMITERS = ",\t;|"
+
+
 def _header(file: Path) -> tuple[str, list[str]]:
     """Delimiter and column names of a CSV file; unnamed columns are named as in pandas."""
+    line = _first_line(file)
+    delimiter = max(DELIMITERS, key=line.count)
+    names = _values(line, delimiter)
+    if not names:
+        raise InputError(
+            f"{file} has an empty first line; it must name the columns", code="missing-header"
+        )
+    return delimiter, [n.strip() or f"Unnamed: {i}" for i, n in enumerate(names)]
+
+
+def _values(line: str, delimiter: str) -> list[str]:
+    """The values of one line."""
+    return next(csv.reader([line], delimiter=delimiter), [])
+
+
+def _first_line(file: Path) -> str:
+    """The first line of a CSV file."""
     opened = gzip.open if is_zipped(file) else open
     with opened(file, "rb") as stream:
         first = stream.readline(MAX_HEADER)
@@ -300,13 +384,7 @@ def _header(file: Path) -> tuple[str, list[str]]:
             f"{file} has a first line of more than 1 MB; it must name the columns",
             code="header-too-long",
         )
-    delimiter = max(",\t;|", key=line.count)
-    names = next(csv.reader([line], delimiter=delimiter), [])
-    if not names:
-        raise InputError(
-            f"{file} has an empty first line; it must name the columns", code="missing-header"
-        )
-    return delimiter, [n.strip() or f"Unnamed: {i}" for i, n in enumerate(names)]
+    return line
 
 
 def _is_text(kind: pa.DataType) -> bool:

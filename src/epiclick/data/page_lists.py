@@ -142,19 +142,18 @@ def read_lists(
     """The distinct lists of a log's rows, whose counts are known."""
     from epiclick.data.counting import number  # these load the engine
     from epiclick.data.ids import settle_types
+    from epiclick.data.results import fetch
 
     position = number(rows.position).cast("int64") + (1 - options.position_base)
     names = ["query_id", "doc_id", *(n for n in columns.given if n != "position")]
     names += ["part"] if "part" in rows.columns else []
-    table = (
+    table = fetch(
         rows.select(
             page_id=rows.page_id,
             position=position,
             clicked=(number(rows.click) == 1).fill_null(False),
             **{name: rows[name] for name in names},
-        )
-        .order_by(["page_id", "position"])
-        .to_pyarrow()
+        ).order_by(["page_id", "position"])
     )
     page = np.cumsum(changes(as_array(table["page_id"]))) - 1
     place = np.arange(len(page)) - np.flatnonzero(np.diff(page, prepend=-1))[page]

@@ -20,6 +20,7 @@ from epiclick.data.files import unchanged
 from epiclick.data.ids import settle_types
 from epiclick.data.pages import kept_rows
 from epiclick.data.readers import counts_files, open_log
+from epiclick.data.results import fetch
 from epiclick.data.schema import LogColumns, LogOptions
 from epiclick.errors import InputError
 
@@ -69,13 +70,13 @@ def _weights(log: Any, options: LogOptions, counts: ClickCounts) -> PageWeights 
     rows = kept_rows(rows, columns, options)
     keys = counts.keys()
     with stoppable(opened.table), engine_errors(opened.name):
-        counted = count_by_length(rows, columns, options).to_pyarrow()
+        counted = fetch(count_by_length(rows, columns, options))
         entry = entries_of(counted, columns, options, keys, text=opened.text)
         if np.any(entry < 0):
             same = [name for name in ("query_id", "doc_id", "part") if name in keys.column_names]
             of_counts = counted.filter(pa.array(entry >= 0)).select(same)
             rows = rows_of(rows, of_counts.group_by(same).aggregate([]), same)
-            counted = count_by_length(rows, columns, options).to_pyarrow()
+            counted = fetch(count_by_length(rows, columns, options))
             entry = entries_of(counted, columns, options, keys, text=opened.text)
     length, displays, clicks = (counted[name].to_numpy() for name in (LENGTH, "displays", "clicks"))
     check_same(counts, entry, displays, clicks, opened.name)

@@ -109,10 +109,13 @@ def _formatted(value: object) -> str:
 
 
 def kept_rows(log: "ir.Table", columns: LogColumns, options: LogOptions) -> "ir.Table":
-    """The rows of a canonical log with pages that are counted: without bad ones to be dropped."""
+    """The rows of a canonical log that are counted: without bad ones, and pages, to be dropped."""
     if options.on_bad != "drop":
         return log
-    bad = bad_rows(log, [PAGE_ID_PRESENT, *row_rules(log, columns, options)])
+    rules = row_rules(log, columns, options)
+    if "page_id" not in columns.found or columns.counted:
+        return log.filter(~bad_rows(log, rules))
+    bad = bad_rows(log, [PAGE_ID_PRESENT, *rules])
     return without_bad_pages(log.filter(~bad), tuple(columns.given))
 
 

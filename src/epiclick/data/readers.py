@@ -38,6 +38,7 @@ from epiclick.data.pages import (
     diagnose_pages,
     without_bad_pages,
 )
+from epiclick.data.results import fetch
 from epiclick.data.robots import Suspicion, busy_users, left_out, suspicious_pages, without_robots
 from epiclick.data.schema import LogColumns, LogOptions, options_of, resolve_columns
 from epiclick.data.two_sources import TwoTables
@@ -103,9 +104,10 @@ def read_log(
     """Count a click log, and join the features of its items if they are given.
 
     Args:
-        source: a Parquet, CSV or JSON-lines file, a folder or glob of them, a list of these, a
-            pandas DataFrame, an Arrow or an Ibis table; one row per display, counted rows, or one
-            of the formats of `docs/formats.md`.
+        source: a Parquet, CSV or JSON-lines file, a folder or glob of them, a table of a DuckDB or
+            SQLite file (`"shop.duckdb:searches"`), a list of these, a pandas, polars or Spark
+            DataFrame, an Arrow table or dataset, an Ibis table; one row per display, counted rows,
+            or one of the formats of `docs/formats.md`.
         clicks: any of these, one row per click, where `source` has impressions without clicks:
             they are joined on page and item.
         features: any of these, with `query_id`, `doc_id` and one column per feature; a list of
@@ -253,7 +255,7 @@ def _count(
     in_order = _in_order(opened, columns, options) if paged else None
 
     def attempt(rows: "ir.Table") -> tuple[pa.Table, tuple[int, PageClicks] | None, bool]:
-        counted = count_expression(rows, columns, options, rules).to_pyarrow()
+        counted = fetch(count_expression(rows, columns, options, rules))
         bad = pc.any(counted["bad"]).as_py()
         if bad or not paged or not counted.num_rows:
             return counted, None, not bad

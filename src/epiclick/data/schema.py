@@ -75,6 +75,7 @@ class LogOptions:
         format: what the log is written in, one of `log_format.TITLES`; `auto` recognises it.
         click_window: seconds after its display in which a click counts, where a format has the
             times of both.
+        header: names of the columns of CSV and TSV files that have no header line, in order.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -104,6 +105,7 @@ class LogOptions:
     normalise_queries: bool = False
     format: str = AUTO
     click_window: float | None = None
+    header: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse invalid and contradictory settings, all in one error."""
@@ -145,12 +147,14 @@ class LogOptions:
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-serialisable record, read back by `from_dict`."""
-        return {**asdict(self), "columns": dict(self.columns), "context": list(self.context)}
+        lists = {"context": list(self.context), "header": list(self.header)}
+        return {**asdict(self), "columns": dict(self.columns), **lists}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "LogOptions":
         """The options recorded by `to_dict`."""
-        return cls(**{**record, "context": tuple(record["context"])})
+        lists = {"context": tuple(record["context"]), "header": tuple(record.get("header", ()))}
+        return cls(**{**record, **lists})
 
 
 def either(conditions: Sequence[str | None]) -> str | None:
@@ -205,6 +209,11 @@ def _value_problems(options: LogOptions) -> Iterator[Problem]:
             isinstance(o.context, tuple | list)
             and all(isinstance(name, str) for name in o.context),
             "several names, as in ('position',)",
+        ),
+        "header": (
+            isinstance(o.header, tuple | list)
+            and all(isinstance(name, str) and name.strip() for name in o.header),
+            "several names (--columns), as in ('query_id', 'doc_id', 'position', 'click')",
         ),
         "click_model": (isinstance(o.click_model, str), "a name, as in 'pbm'"),
         "position_base": (is_whole(o.position_base) and o.position_base in (0, 1), "0 or 1"),
@@ -571,6 +580,12 @@ def unknown_column(what: str, name: str, names: Sequence[str]) -> Problem:
     )
 
 
+def headerless_hint(names: Sequence[str]) -> str:
+    """What to do if a text file has no header line, where its first line looks like a row."""
+    numbers = any(name.replace(".", "", 1).lstrip("-").isdigit() for name in names)
+    return " If there is no header line, name the columns with --columns." if numbers else ""
+
+
 def _ambiguous(canonical: str, matches: Sequence[str]) -> Problem:
     return Problem(
         f"{' and '.join(matches)} could each be {canonical}",
@@ -588,4 +603,4 @@ def _missing(canonical: str, names: Sequence[str], counted: bool) -> Problem:
     elif canonical == "clicks" and counted:
         remedy = f"The log has displays, so it needs clicks as well. {remedy}"
     what = f"no column for {canonical} (known names: {known})"
-    return Problem(what, remedy=remedy, code="missing-column")
+    return Problem(what, remedy=remedy + headerless_hint(names), code="missing-column")

@@ -11,9 +11,12 @@ import pandas as pd
 import pyarrow as pa
 
 from epiclick.arguments import check_path
+from epiclick.data.connections import ConnectedTable, open_connected
+from epiclick.data.databases import names_database, open_databases
 from epiclick.data.engine import Source, connect, engine_errors
 from epiclick.data.files import find_files, paths_in
 from epiclick.data.formats import Place, open_files, same_names
+from epiclick.data.other_tables import opener_of
 from epiclick.data.two_sources import TwoTables
 from epiclick.errors import InputError
 
@@ -24,15 +27,22 @@ NESTED = (list, tuple, dict, np.ndarray)
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 
 
-def open_source(source: Any, place: Place | None = None) -> Source:
-    """Open a log: path, glob or folder (or several), pandas DataFrame, Arrow or Ibis table.
+def open_source(source: Any, header: Sequence[str] = (), place: Place | None = None) -> Source:
+    """Open a log: path, glob or folder (or several), a data frame, an Arrow or Ibis table.
 
     An index column stored by pandas is left out. A source that is open already stays as it is.
-    `place` is where to open it, default a connection of its own; an Ibis table stays where it is.
+
+    Args:
+        source: what holds the rows.
+        header: names of the columns of CSV files that have no header line.
+        place: where to open files and tables in memory, default a connection of their own.
     """
     if isinstance(source, Source):
         return source
-    opened = _open(source, place)
+    opened = _open(source, header, place)
+    if header and not opened.text:
+        unused = f"{opened.name} has column names of its own; --columns is not used"
+        opened = replace(opened, notes=(*opened.notes, unused))
     index = [name for name in opened.table.columns if PANDAS_INDEX.fullmatch(name)]
     return replace(opened, table=opened.table.drop(*index)) if index else opened
 
@@ -48,13 +58,11 @@ def held(opened: Source, condition: str = "TRUE") -> Source:
     return replace(opened, table=backend.table("epiclick_held"))
 
 
-def open_two(both: TwoTables) -> Source:
+def open_two(both: TwoTables, header: Sequence[str] = ()) -> Source:
     """Open impressions, with the clicks on them as `beside`, in one engine."""
-    import ibis.expr.types as ir
-
     sides = {"impressions": both.impressions, "clicks": both.clicks}
-    if any(isinstance(side, ir.Table) for side in sides.values()):
-        opened = {role: open_source(side) for role, side in sides.items()}
+    if any(_has_engine(side) for side in sides.values()):
+        opened = {role: open_source(side, header) for role, side in sides.items()}
         engines = [each.table.get_backend() for each in opened.values()]
         if engines[0] is not engines[1]:
             raise InputError(
@@ -66,13 +74,24 @@ def open_two(both: TwoTables) -> Source:
         files = [file for side in sides.values() for file in find_files(paths_in(side))]
         connection = connect(files)
         opened = {
-            role: open_source(side, Place(connection, f"epiclick_{role}"))
+            role: open_source(side, header, Place(connection, f"epiclick_{role}"))
             for role, side in sides.items()
         }
     return replace(opened["impressions"], beside=opened["clicks"])
 
 
-def _open(source: Any, place: Place | None) -> Source:
+def _has_engine(source: Any) -> bool:
+    """Whether rows stay where they are, and are not read by a connection of our own."""
+    import ibis.expr.types as ir  # slow to import
+
+    paths = paths_in(source)
+    if paths:
+        return names_database([check_path("the source", path) for path in paths])
+    in_memory = isinstance(source, pd.DataFrame | pa.Table | pa.RecordBatch)
+    return isinstance(source, ir.Table) or not in_memory
+
+
+def _open(source: Any, header: Sequence[str], place: Place | None) -> Source:
     import ibis.expr.types as ir  # slow to import
 
     if isinstance(source, ir.Table):
@@ -83,14 +102,22 @@ def _open(source: Any, place: Place | None) -> Source:
         table = source if isinstance(source, pa.Table) else pa.table(source)
         return _open_arrow(table, "table", place)
     if isinstance(source, str | Path):
-        return open_files([check_path("the source", source)], place)
+        return _open_paths([check_path("the source", source)], header, place)
     if isinstance(source, Sequence) and source and all(isinstance(s, str | Path) for s in source):
-        return open_files([check_path("each source", each) for each in source], place)
+        return _open_paths([check_path("each source", each) for each in source], header, place)
+    if isinstance(source, list) and source and all(isinstance(s, ConnectedTable) for s in source):
+        return open_connected(source)
+    if (opener := opener_of(source)) is not None:
+        return opener(source)
     raise InputError(
         f"cannot read a log from {type(source).__name__}; give a path, a glob, a folder, a list of "
-        "them, a pandas DataFrame, an Arrow table or an Ibis table",
+        "them, a pandas, polars or Spark DataFrame, an Arrow table or dataset, or an Ibis table",
         code="invalid-type",
     )
+
+
+def _open_paths(paths: Sequence[Path], header: Sequence[str], place: Place | None) -> Source:
+    return open_databases(paths) if names_database(paths) else open_files(paths, header, place)
 
 
 def _open_ibis(table: "ir.Table") -> Source:

@@ -211,7 +211,13 @@ def select_where(source: Source, condition: str, rows: "ir.Table | None" = None)
         with engine_errors(source.name):
             if source.text:
                 query = _typed_query(rows, tree, condition)
-            return rows.alias("log").sql(query)
+            log = rows.alias("log")
+            if rows.get_backend().name == "duckdb":
+                return log.sql(query)
+            from ibis.expr.operations import SQLStringView
+
+            # Ibis would ask the engine for the columns, which fails on Postgres; they are the same
+            return SQLStringView(log.op(), query=query, schema=rows.schema()).to_expr()
     except InputError as error:
         raise error.with_message(f'where "{condition}": {error}') from error
 

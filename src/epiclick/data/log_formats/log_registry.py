@@ -47,7 +47,8 @@ def open_rows(source: Any, options: "LogOptions") -> Source:
     if isinstance(source, Source):
         return source
     source = two_tables_in(source)
-    opened = open_two(source) if isinstance(source, TwoTables) else open_source(source)
+    opener = open_two if isinstance(source, TwoTables) else open_source
+    opened = opener(source, options.header)
     name = chosen_format(opened, options)
     if options.click_window is not None and (name == ROWS or not FORMATS[name].times_clicks):
         raise InputError(
