@@ -328,13 +328,20 @@ def _unless_none(column: str) -> str | None:
     return None if column.strip().lower() == "none" else column
 
 
-def _log_of(log: Sequence[str], impressions: Sequence[str], clicks: Sequence[str]) -> list[str]:
+def _log_of(
+    verb: Callable[..., None],
+    log: Sequence[str],
+    impressions: Sequence[str],
+    clicks: Sequence[str],
+) -> list[str]:
     """The log of a verb: the given one, or its two tables."""
     if impressions or clicks:
         return [*log, *with_roles(impressions, clicks)]  # whatever is missing is reported later
     if not log:
+        _, _, example = (verb.__doc__ or "").partition("Example: ")
         raise InputError(
-            "no log is given: name it as LOG, or its tables by --impressions and --clicks",
+            f"{verb.__name__} needs LOG, as in: {' '.join(example.split())}; or --impressions and "
+            "--clicks",
             code="missing-log",
         )
     return list(log)
@@ -350,7 +357,7 @@ def reads_log(verb: Callable[..., None]) -> Callable[..., None]:
         given = {name: values.pop(name) for name in options if name in values}
         if "log" in values:
             tables = [values.pop(role, None) or [] for role in ROLES]
-            values["log"] = _log_of(values["log"] or [], *tables)
+            values["log"] = _log_of(verb, values["log"] or [], *tables)
         verb(**values, given=GivenOptions(**given))
 
     parameters: list[inspect.Parameter] = []
