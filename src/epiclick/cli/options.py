@@ -351,13 +351,16 @@ def reads_log(verb: Callable[..., None]) -> Callable[..., None]:
     """Expand a verb's parameter `given` into one option per field of `GivenOptions`."""
     signature = inspect.signature(verb)
     options = inspect.signature(GivenOptions).parameters
+    log = signature.parameters.get("log")
+    needs_log = log is not None and log.default is inspect.Parameter.empty
 
     @wraps(verb)
     def call(**values: Any) -> None:
         given = {name: values.pop(name) for name in options if name in values}
         if "log" in values:
             tables = [values.pop(role, None) or [] for role in ROLES]
-            values["log"] = _log_of(verb, values["log"] or [], *tables)
+            if needs_log or any(tables):
+                values["log"] = _log_of(verb, values["log"] or [], *tables)
         verb(**values, given=GivenOptions(**given))
 
     parameters: list[inspect.Parameter] = []
