@@ -23,14 +23,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-TERMS, ITEMS, SIZE, DAYS, PAGES = 150, 24, 10, 7, 90_000
+TERMS, ITEMS, SIZE, DAYS, PAGES = 150, 24, 10, 7, 100_000
 SPONSORED = (0, 3)
 """Slots of the first results page that are sold."""
 
-PAGE_TWO = 0.12
+PAGE_TWO = 0.4
 """Share of searches whose second results page is opened."""
 
-ROBOTS, ROBOT_PAGES = 6, 2_500
+PEOPLE, ROBOTS, ROBOT_PAGES = 9_000, 6, 2_500
 
 LOOKED_AT = {
     "desktop": np.concatenate([[1.0, 0.92, 0.84, 0.76, 0.69, 0.63, 0.57, 0.52, 0.48, 0.45],
@@ -40,7 +40,7 @@ LOOKED_AT = {
 }  # fmt: skip
 """Probability that a result in view is looked at, by absolute position."""
 
-IN_VIEW = {"desktop": 0.97, "mobile": 0.82}
+IN_VIEW = {"desktop": 0.97, "mobile": 0.9}
 """Probability that a user scrolls on from one result to the next."""
 
 WORDS = ("red", "blue", "warm", "light", "garden", "kids", "travel", "office", "sport", "winter")
@@ -84,7 +84,8 @@ def main(folder: Path) -> None:
 
 def searches(rng: np.random.Generator, live: np.ndarray) -> pd.DataFrame:
     """Results pages: who opened which page of which search, and in which order items were."""
-    people = rng.zipf(1.6, size=PAGES) % 9_000
+    eager = rng.gamma(2.0, size=PEOPLE)
+    people = rng.choice(PEOPLE, size=PAGES, p=eager / eager.sum())
     frame = pd.DataFrame({
         "user": np.char.add("u", people.astype(str)),
         "term": rng.choice(TERMS, size=PAGES, p=popularity()),
@@ -243,7 +244,7 @@ def write_ranking(
     pd.DataFrame({
         "search_term": np.repeat(terms, len(slots)),
         "sku": np.take_along_axis(sku, best, axis=1).ravel(),
-        "rank": np.tile(slots + 1, len(terms)),
+        "rank": np.tile(np.arange(1, len(slots) + 1), len(terms)),
     }).to_parquet(path, index=False)  # fmt: skip
     people = shown[~shown["robot"]]
     traffic = np.bincount(people["term"], minlength=TERMS) / len(people)

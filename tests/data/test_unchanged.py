@@ -158,7 +158,7 @@ def test_every_reader_that_opens_a_log_again_refuses_a_change(
     refused(
         *(page_weights, "count_by_length"), lambda: page_weights.page_weights(path, options, counts)
     )
-    refused(by_column, "open_source", lambda: marked_and_rest(path, options, "random"))
+    refused(by_column, "open_rows", lambda: marked_and_rest(path, options, "random"))
 
 
 def test_counts_by_a_column_of_another_log_are_refused(

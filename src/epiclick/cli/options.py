@@ -430,13 +430,20 @@ def _unless_none(column: str) -> str | None:
     return None if column.strip().lower() == "none" else column
 
 
-def _log_of(log: Sequence[str], impressions: Sequence[str], clicks: Sequence[str]) -> list[str]:
+def _log_of(
+    verb: Callable[..., None],
+    log: Sequence[str],
+    impressions: Sequence[str],
+    clicks: Sequence[str],
+) -> list[str]:
     """The log of a verb: the given one, or its two tables."""
     if impressions or clicks:
         return [*log, *with_roles(impressions, clicks)]  # whatever is missing is reported later
     if not log:
+        _, _, example = (verb.__doc__ or "").partition("Example: ")
         raise InputError(
-            "no log is given: name it as LOG, or its tables by --impressions and --clicks",
+            f"{verb.__name__} needs LOG, as in: {' '.join(example.split())}; or --impressions and "
+            "--clicks",
             code="missing-log",
         )
     return list(log)
@@ -448,6 +455,8 @@ def reads_log(verb: Callable[..., None]) -> Callable[..., None]:
     kinds = {n: kind for n, kind in EXPANDED.items() if n in signature.parameters}
     options = {n: inspect.signature(kind).parameters for n, kind in kinds.items()}
     logs = [name for name, each in signature.parameters.items() if _takes_logs(each)]
+    log = signature.parameters.get("log")
+    needs_log = log is not None and log.default is inspect.Parameter.empty
 
     @wraps(verb)
     def call(**values: Any) -> None:
@@ -464,7 +473,8 @@ def reads_log(verb: Callable[..., None]) -> Callable[..., None]:
                     "of the engine, and name that",
                     code="option-does-not-apply",
                 )
-            values["log"] = _log_of(values["log"] or [], *tables)
+            if needs_log or any(tables):
+                values["log"] = _log_of(verb, values["log"] or [], *tables)
         if url:
             values |= _at_connection(url, {n: values.get(n) for n in logs})
         verb(**values, **found)
