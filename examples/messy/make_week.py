@@ -30,7 +30,7 @@ SPONSORED = (0, 3)
 PAGE_TWO = 0.4
 """Share of searches whose second results page is opened."""
 
-PEOPLE, ROBOTS, ROBOT_PAGES = 9_000, 6, 2_500
+PEOPLE, ROBOTS, ROBOT_SHARE = 9_000, 6, 0.025
 
 LOOKED_AT = {
     "desktop": np.concatenate([[1.0, 0.92, 0.84, 0.76, 0.69, 0.63, 0.57, 0.52, 0.48, 0.45],
@@ -49,8 +49,8 @@ THINGS = ("shoes", "jacket", "lamp", "chair", "bag", "bottle", "watch", "table",
 BRANDS = np.array(["acme", "borealis", "cirrus", "delta", "ember"])
 
 
-def main(folder: Path) -> None:
-    """Make the week."""
+def main(folder: Path, pages: int = PAGES) -> None:
+    """Make the week, with that many searches."""
     rng = np.random.default_rng(2026)
     terms = np.array([f"{word} {thing}" for thing in THINGS for word in WORDS])[:TERMS]
     sku = np.array([[f"SKU-{q:03d}-{d:02d}" for d in range(ITEMS)] for q in range(TERMS)])
@@ -64,7 +64,7 @@ def main(folder: Path) -> None:
         "live": 0.6 * match + 0.1 * rating - 0.3 * price,
         "new": 0.6 * match + 0.5 * rating - 0.3 * price,
     }
-    shown = searches(rng, rankers["live"])
+    shown = searches(rng, rankers["live"], pages)
     impressions = sent(rng, shown, terms, sku)
     clicks = clicked(rng, shown, impressions, relevance)
     write(rng, folder, impressions, clicks)
@@ -77,24 +77,25 @@ def main(folder: Path) -> None:
         "looked_at": {device: list(np.round(bias, 4)) for device, bias in LOOKED_AT.items()},
         "clicks_per_page": values,
         "pages": len(shown),
-        "robot_pages": ROBOT_PAGES,
+        "robot_pages": int(shown["robot"].sum()),
     }
     (folder / "truth.json").write_text(json.dumps(truth, indent=1) + "\n")
 
 
-def searches(rng: np.random.Generator, live: np.ndarray) -> pd.DataFrame:
+def searches(rng: np.random.Generator, live: np.ndarray, pages: int) -> pd.DataFrame:
     """Results pages: who opened which page of which search, and in which order items were."""
     eager = rng.gamma(2.0, size=PEOPLE)
-    people = rng.choice(PEOPLE, size=PAGES, p=eager / eager.sum())
+    people = rng.choice(PEOPLE, size=pages, p=eager / eager.sum())
     frame = pd.DataFrame({
         "user": np.char.add("u", people.astype(str)),
-        "term": rng.choice(TERMS, size=PAGES, p=popularity()),
+        "term": rng.choice(TERMS, size=pages, p=popularity()),
         "device": np.where(people % 5 < 2, "desktop", "mobile"),
         "robot": False,
     })  # fmt: skip
+    number = round(ROBOT_SHARE * pages)
     robots = pd.DataFrame({
-        "user": np.char.add("r", rng.integers(ROBOTS, size=ROBOT_PAGES).astype(str)),
-        "term": rng.choice(TERMS, size=ROBOT_PAGES),
+        "user": np.char.add("r", rng.integers(ROBOTS, size=number).astype(str)),
+        "term": rng.choice(TERMS, size=number),
         "device": "desktop",
         "robot": True,
     })  # fmt: skip

@@ -51,6 +51,8 @@ def _words(name: str, value: Any) -> list[str]:
         return [option, ",".join(value)]
     if name in ("max_bad", "drop_busiest"):
         return [option, f"{100 * value:.12g}%"]
+    if name == "click_window":
+        return [option, f"{value / 60:g}m" if value % 60 == 0 else f"{value:g}s"]
     return [option, str(value)]
 
 
