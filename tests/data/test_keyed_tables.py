@@ -148,7 +148,7 @@ def test_repeated_items_name_the_column_that_may_be_lacking() -> None:
     with raises_code("repeated-pair") as caught:
         read_features(PAIRS.rename(columns={"query_id": "search"}))
     assert "each item must have one row" in str(caught.value)
-    assert "query_id (query_id, query, user_query, qid)" in str(caught.value)
+    assert "query_id (query_id, query, user_query, qid, search_term)" in str(caught.value)
 
 
 def test_new_items_may_be_marked_in_the_table_of_items() -> None:

@@ -177,6 +177,13 @@ def test_what_is_missing_names_the_option(report: Report) -> None:
     assert missing(Absent("a")) == '<p class="missing">a</p>'
 
 
+def test_changes_are_shown_only_with_an_earlier_model(report: Report) -> None:
+    assert 'href="#drift"' in page_of(report)
+    alone = page_of(replace(report, changes=Absent("none was given")))
+    assert "#drift" not in alone
+    assert 'id="drift"' not in alone
+
+
 def test_a_model_without_intervals_says_so(report: Report) -> None:
     rows = tuple(
         replace(row, low=np.nan, high=np.nan, relative_low=np.nan, relative_high=np.nan)

@@ -99,7 +99,7 @@ class PositionFeatures:
 
     def to_dict(self) -> dict[str, Any]:
         """A record for JSON."""
-        return asdict(self)
+        return {**asdict(self), "found": [asdict(each) for each in self.found]}
 
 
 def within_correlations(values: np.ndarray, position: np.ndarray, query: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ import pandas as pd
 from epiclick.comparison.drift import FALSE_DISCOVERIES, drift
 from epiclick.report.chart import Axis, Chart, Layer
 from epiclick.report.item_map import short_id
-from epiclick.report.markup import Absent, bullets, figure, missing, number, paragraph, section
+from epiclick.report.markup import Absent, bullets, figure, number, paragraph, section
 from epiclick.report.markup import table as table_of
 from epiclick.report.overview import most_displayed
 from epiclick.report.report_sources import Sources
@@ -100,10 +100,10 @@ def _rows(frame: pd.DataFrame, names: list[str]) -> tuple[Change, ...]:
 
 
 def changes_section(report: "Report") -> str:
-    """Position bias before and now, and items that changed."""
+    """Position bias before and now, and items that changed; nothing without an earlier model."""
     found = report.changes
     if isinstance(found, Absent):
-        return section("drift", TITLE, missing(found))
+        return ""
     verdict = ""
     if found.p_value == found.p_value:
         outcome = "changed" if found.p_value < FALSE_DISCOVERIES else "did not change noticeably"

@@ -78,7 +78,10 @@ def opening_section(report: "Report") -> str:
         f"<li{_ship_class(report) if text is found.ship else ''}><b>{name}</b>{prose(text)}</li>"
         for name, text in sentences.items()
     )
-    links = "".join(f'<a href="#{key}">{name}</a>' for key, name in LINKS.items())
+    left_out = {"drift"} if isinstance(report.changes, Absent) else set()
+    links = "".join(
+        f'<a href="#{key}">{name}</a>' for key, name in LINKS.items() if key not in left_out
+    )
     return (
         f'<ul class="opening">{items}</ul>{_caveat_box(report.caveats)}'
         f'<nav aria-label="Sections">{links}</nav>'

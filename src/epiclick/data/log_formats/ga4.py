@@ -38,7 +38,7 @@ VIEW, SELECT = "view_item_list", "select_item"
 CONVERSIONS = ("add_to_cart", "purchase")
 DISPLAY = (
     *("page_id", "query_id", "doc_id", "position", "user_id", "timestamp"),
-    *("device", "platform", "list_id", "search_term"),
+    *("device", "platform", "list_id", "searched"),
 )
 
 
@@ -102,7 +102,7 @@ def _items(source: "Source") -> "ir.Table":
         written=text_at(used.event_timestamp),
         user_id=seen_text(text_at(used.user_pseudo_id)),
         session=ibis.coalesce(_parameter(params, "ga_session_id"), ""),
-        search_term=seen_text(_parameter(params, "search_term")),
+        searched=seen_text(_parameter(params, "search_term")),
         of_event=seen_text(
             ibis.coalesce(_parameter(params, "item_list_id"), _parameter(params, "item_list_name"))
         ),
@@ -119,7 +119,7 @@ def _items(source: "Source") -> "ir.Table":
         doc_id=seen_text(text_at(events["item"], "item_id")),
         # an integer in the web's events, text in the export, "(not set)" where it was not sent
         position=whole_number(seen_text(text_at(events["item"], "item_list_index"))),
-        query_id=ibis.coalesce(events.search_term, list_name, list_id, events.of_event),
+        query_id=ibis.coalesce(events.searched, list_name, list_id, events.of_event),
     )
     page_id = items.user_id.concat("-", items.written, "-", items["list"])
     return kept(source, items.mutate(page_id=page_id).drop("item", "written", "of_event"))
