@@ -16,6 +16,7 @@ from epiclick.data.features import read_features
 from epiclick.data.ids import folded
 from epiclick.data.readers import count_log, read_log
 from epiclick.data.schema import LogOptions
+from epiclick.data.shown_pages import read_pages
 from epiclick.identification.unbounded import unbounded_bias
 
 from ..raising import raises_code
@@ -363,3 +364,13 @@ def test_new_aliases() -> None:
     }
     renamed = log.rename(columns={"sku": "item"})
     assert count_log(renamed, LogOptions())[1].aliases["doc_id"] == "item"
+
+
+def test_pages_of_a_grid_are_read_from_left_to_right() -> None:
+    log = shown(queries=3, pages=20)
+    flat, grid = (
+        read_pages(log, options, count_log(log, options)[0])
+        for options in (LogOptions(page_parts=2), LogOptions(page_parts=2, grid=4))
+    )
+    np.testing.assert_array_equal(grid.entry, flat.entry)
+    np.testing.assert_array_equal(grid.clicked, flat.clicked)
