@@ -239,3 +239,18 @@ def test_times_of_every_kind() -> None:
         assert dates is not None
         assert (pd.Timestamp(dates.first), pd.Timestamp(dates.last)) == (first, last)
     assert ec.inspect(log.assign(day="monday")).dates is None
+
+
+def test_columns_that_formats_add_for_themselves_are_not_shown() -> None:
+    pages = pd.DataFrame(
+        {
+            "page_id": range(40),
+            "query_id": [f"q{i % 4}" for i in range(40)],
+            "items": [["a", "b"] if i % 2 else ["b", "a"] for i in range(40)],
+            "clicks": [["a"] if i % 3 else [] for i in range(40)],
+        }
+    )
+    found = ec.inspect(pages)
+    names = [each.name for each in found.columns]
+    assert "doc_id" in names
+    assert not [name for name in names if name.startswith("epiclick")]
