@@ -7,7 +7,6 @@ sponsored slots, query variants), `data/log_formats/` (late, repeated and orphan
 import importlib.util
 import json
 import shlex
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +88,6 @@ def test_the_commands_of_the_page_lead_to_the_right_verdict(
     assert largest_error(json.loads(run(robots, "--json").out), truth) > 0.1
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="shell commands")
 def test_the_page_names_the_files_that_are_made(week: Path) -> None:
     text = (EXAMPLE / "README.md").read_text()
     for path in week.iterdir():

@@ -88,3 +88,9 @@ def test_a_headerless_log_is_read_again_with_its_names(world: Path, tmp_path: Pa
 )
 def test_wrong_connections_and_names_are_refused(given: list[str], words: str) -> None:
     epiclick("count", *given).assert_refused(words)
+
+
+def test_two_tables_of_a_connection_are_refused_with_the_remedy() -> None:
+    call = ["count", "--impressions", "shown", "--clicks", "clicked"]
+    done = epiclick(*call, "--connect", "duckdb:///shop.duckdb")
+    done.assert_refused("join impressions and clicks in a view", "option-does-not-apply")

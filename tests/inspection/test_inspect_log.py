@@ -254,3 +254,15 @@ def test_columns_that_formats_add_for_themselves_are_not_shown() -> None:
     names = [each.name for each in found.columns]
     assert "doc_id" in names
     assert not [name for name in names if name.startswith("epiclick")]
+
+
+@pytest.mark.parametrize(("seconds", "written"), [(1800.0, "30m"), (90.0, "90s"), (45.5, "45.5s")])
+def test_times_are_written_so_that_they_can_be_read_again(seconds: float, written: str) -> None:
+    from epiclick.cli.options import parse_time
+    from epiclick.data.schema import LogOptions
+    from epiclick.inspection.next_command import fit_command
+
+    command = fit_command("clicks.csv", LogOptions(format="ubi", click_window=seconds))
+    words = shlex.split(command)
+    assert words[words.index("--click-window") + 1] == written
+    assert parse_time(written, "--click-window") == seconds
