@@ -113,10 +113,13 @@ def changes_section(report: "Report") -> str:
         )
     items = ""
     if found.items is not None:
-        items = paragraph(
-            f"{found.items:,} items are known to both models; the relevance of {found.changed:,} "
-            f"changed, of which {FALSE_DISCOVERIES:.0%} or fewer are expected to be chance."
-        )
+        outcome = "that of none changed noticeably"
+        if found.changed:
+            outcome = (
+                f"that of {found.changed:,} changed, of which {FALSE_DISCOVERIES:.0%} or fewer are "
+                "expected to be chance"
+            )
+        items = paragraph(f"The relevance of {found.items:,} items was compared; {outcome}.")
     return section(
         "drift",
         TITLE,
