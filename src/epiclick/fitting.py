@@ -199,7 +199,7 @@ def fit_model(
             progress=progress,
         )
         if scaler is not None:
-            posterior = _with_body(posterior, clicks, len(counts.contexts), plan.anchor)
+            posterior = _with_body(posterior, parameters, clicks, plan.anchor, len(scaler.mean))
         fitted = replace(fitted, parameters=parameters, posterior=posterior)
     ratios = plan.ratios
     if plan.anchor is not None and ratios is None and not clicks.knows_examination:
@@ -260,7 +260,7 @@ def _fit_reading(
         fitted = replace(fitted, features=replace(fitted.features, exposure=exposure))
     posterior = fit.posterior
     if scaler is not None:
-        posterior = _with_body(posterior, clicks, len(counts.contexts), plan.anchor)
+        posterior = _with_body(posterior, fit.parameters, clicks, plan.anchor, len(scaler.mean))
     fitted = replace(fitted, posterior=posterior)
     draws = parameter_draws(fitted, ITEM_DRAWS)
     items = reading_item_draws(fitted, counts, draws, seed)
@@ -285,15 +285,28 @@ def _fit_reading(
 BODY_WIDENING = 1.25
 """Factor on the standard deviations of the last layer, which has a posterior given the network's
 lower layers: these are estimated, too. Measured: with it, values of rankers and differences between
-them are covered as often as they should be (docs/calibration)."""
+them are covered as often as they should be (docs/calibration). It is for the mean of relevance:
+confidence, widened as well, made intervals of single items too wide. Exposure is no unit of the
+lower layers."""
 
 
 def _with_body(
-    posterior: ParameterPosterior, clicks: ClickModel, contexts: int, anchor: int | None
+    posterior: ParameterPosterior,
+    parameters: Parameters,
+    clicks: ClickModel,
+    anchor: int | None,
+    features: int,
 ) -> ParameterPosterior:
     """The posterior with an allowance for the network's lower layers."""
-    layers = slice(len(clicks.free(contexts, anchor)), None)
-    return posterior.widened(layers, BODY_WIDENING)
+    networks = [each for each in (parameters.layers, parameters.satisfaction) if each]
+    size = sum(np.size(part) for layers in networks for part in layers[-1])
+    units = len(networks[0][-1][0])
+    by = np.ones((len(networks), units + 1, 2))  # outputs are the mean and the confidence
+    by[..., 0] = BODY_WIDENING
+    inputs = len(networks[0][0][0])
+    by[:, features:inputs] = 1.0  # exposure
+    assert by.size == size
+    return posterior.widened(np.concatenate([np.ones(len(posterior.mean) - size), by.ravel()]))
 
 
 def _exposed(

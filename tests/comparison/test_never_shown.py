@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import integrate, stats
 
 import epiclick as ec
 from epiclick.comparison.never_shown import (
@@ -12,11 +13,13 @@ from epiclick.comparison.never_shown import (
     BY_ID,
     Discount,
     Factor,
+    slope_draws,
+    slope_of,
     tipping_point,
 )
 from epiclick.comparison.shown_items import items_of
 from epiclick.comparison.value_samples import ValueSamples
-from epiclick.fitted.exposure import ExposureModel
+from epiclick.fitted.exposure import SLOPE_SCALE, ExposureModel
 
 
 def values(seen: np.ndarray, never: np.ndarray, noise: np.ndarray) -> ValueSamples:
@@ -147,3 +150,55 @@ def test_a_verdict_on_items_without_features_rests_on_items_never_shown() -> Non
     assert np.allclose(never[1], expected[1])
     assert np.all(never[0] < expected[0])
     assert not found.values.discounted(0, 1.0)[1].mean() > 0.01
+
+
+def test_the_error_of_a_slope_is_that_of_a_jackknife_over_queries() -> None:
+    rng = np.random.default_rng(3)
+    query = np.repeat(np.arange(80), 6)
+    weight = rng.integers(1, 9, len(query)).astype(float)
+    x = rng.standard_normal(len(query))
+    y = 0.3 * x + rng.standard_normal(80)[query] * x  # what is wrong differs between queries
+    slope, error = slope_of(weight, x, y, query)
+    others = []
+    for out in range(80):
+        own = query != out
+        others.append((weight * x * y)[own].sum() / (weight * x * x)[own].sum())
+    jackknife = np.sqrt(79 / 80 * np.sum((np.array(others) - np.mean(others)) ** 2))
+    assert slope == pytest.approx((weight * x * y).sum() / (weight * x * x).sum())
+    assert error == pytest.approx(jackknife, rel=0.1)
+    alone = np.sqrt(((weight * x * (y - slope * x)) ** 2).sum()) / (weight * x * x).sum()
+    assert error > 1.3 * alone  # as if all items were independent
+
+
+@pytest.mark.parametrize(("slope", "error"), [(0.03, 0.1), (-0.4, 0.15), (1.2, 0.1)])
+def test_slopes_are_drawn_from_the_posterior(slope: float, error: float) -> None:
+    def density(s: float) -> float:
+        return float(stats.norm.pdf(slope, s, error) * stats.cauchy.pdf(s, 0, SLOPE_SCALE))
+
+    ends = (slope - 8 * error, slope + 8 * error)
+    total, first, second = (
+        integrate.quad(lambda s, n=n: s**n * density(s), *ends, points=[0.0], limit=200)[0]
+        for n in range(3)
+    )
+    drawn = slope_draws(slope, error, 5000, np.random.default_rng(0))
+    mean = first / total
+    assert drawn.mean() == pytest.approx(mean, abs=2e-3 * error)
+    assert drawn.std() == pytest.approx(np.sqrt(second / total - mean**2), rel=5e-3)
+
+
+def test_a_ranker_that_knows_nothing_gives_no_reason_for_a_discount() -> None:
+    """A slope that is noise has either sign; cut off at 0 it would lower values on average."""
+    rng = np.random.default_rng(5)
+    means, spreads, cut = [], [], []
+    for _ in range(60):
+        x, y = rng.standard_normal((2, 200))
+        found = slope_of(np.ones(200), x, y, np.repeat(np.arange(40), 5))
+        drawn = slope_draws(*found, 400, rng)
+        means.append(drawn.mean())
+        spreads.append(drawn.std())
+        cut.append(max(found[0], 0.0))
+    error = np.std(means) / np.sqrt(60)
+    assert abs(np.mean(means)) < 3 * error
+    assert np.mean(cut) > 3 * error
+    covered = np.mean(np.abs(means) < 1.645 * np.array(spreads))
+    assert covered > 0.9 - 3 * np.sqrt(0.9 * 0.1 / 60)

@@ -11,18 +11,19 @@ from epiclick.posterior.joint_prior import (
     MEAN_SPREAD,
     Prior,
     layer_spread,
+    slopes_in,
 )
 
 from .small_worlds import differences
 
-VECTOR = np.array([0.3, -2.0, 30.0, 1.5, -0.5, 0.0, 2.5])
+VECTOR = np.array([0.3, -2.0, 30.0, 1.5, -0.5, 0.7, 2.5])
 
 
 @pytest.fixture
 def prior() -> Prior:
     """The second of three positions is known from elsewhere."""
     known = UniformPrior(np.array([np.nan, -1.0, np.nan]), np.array([np.nan, 0.2, np.nan]))
-    return Prior(known, np.array([1.0, 2.0, 0.5, 3.0]))
+    return Prior(known, np.array([1.0, 2.0, 0.5, 3.0]), cauchy=(2,))
 
 
 def test_densities_are_those_of_scipy(prior: Prior) -> None:
@@ -30,7 +31,8 @@ def test_densities_are_those_of_scipy(prior: Prior) -> None:
         return (
             stats.logistic.logpdf(vector[[0, 2]]).sum()  # uniform probabilities have such logits
             + stats.norm.logpdf(vector[1], -1.0, 0.2)
-            + stats.norm.logpdf(vector[3:], 0, prior.layer_sd).sum()
+            + stats.norm.logpdf(vector[[3, 4, 6]], 0, prior.layer_sd[[0, 1, 3]]).sum()
+            + stats.cauchy.logpdf(vector[5], 0, prior.layer_sd[2])
         )
 
     rng = np.random.default_rng(0)
@@ -67,3 +69,23 @@ def test_the_spread_of_outputs_does_not_depend_on_the_number_or_scale_of_units()
         outputs = hidden @ rng.normal(0, weights[:, 1:], (units, 4000))
         np.testing.assert_allclose(np.sqrt(np.square(outputs).mean()), CONFIDENCE_SPREAD, rtol=0.05)
     assert np.all(np.isfinite(layer_spread(np.zeros(2))))  # dead units
+
+
+def test_slopes_are_the_weights_of_exposure_for_the_mean() -> None:
+    """Of two layers of three units, the second of which is exposure, with two outputs each."""
+    names = [f"{layer}{unit}{output}" for layer in "rs" for unit in "0x2b" for output in "mc"]
+    assert [names[i] for i in slopes_in(slice(1, 2), 3, 2)] == ["rxm", "sxm"]
+    assert slopes_in(None, 3, 2) == ()
+
+
+def test_a_cauchy_slope_is_shrunk_where_it_is_noise_and_left_alone_where_it_is_not() -> None:
+    """By clicks that measure it with a standard error of 0.1; a Gaussian shrinks all alike."""
+    prior = Prior(UniformPrior(np.zeros(0), np.zeros(0)), np.array([0.2]), cauchy=(0,))
+
+    def shrunk(estimate: float) -> float:
+        grid = np.array([[x] for x in np.linspace(-2, 2, 4001)])
+        density = [prior.log_density(x) - 0.5 * ((x[0] - estimate) / 0.1) ** 2 for x in grid]
+        return float(grid[np.argmax(density), 0] / estimate)
+
+    assert shrunk(0.05) < 0.7
+    assert shrunk(1.0) > 0.97

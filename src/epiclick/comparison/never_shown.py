@@ -29,7 +29,7 @@ from epiclick.comparison.value_samples import ValueSamples
 from epiclick.data.arrays import locate_rows
 from epiclick.data.counts import ClickCounts
 from epiclick.data.placement import Placement
-from epiclick.fitted.exposure import ExposureModel, Peers
+from epiclick.fitted.exposure import SLOPE_SCALE, ExposureModel, Peers
 from epiclick.fitted.state import Items
 
 
@@ -94,17 +94,17 @@ class Discount(NamedTuple):
     """Discount of items without features.
 
     Attributes:
-        logits: (items,) by which an item is worse than one that was shown; 0 where its query is not
-            in the log.
-        factors: (draws,).
+        below: (items,) by how much the ranker's score of an item is below that of one that was
+            shown; 0 where its query is not in the log.
+        slopes: (draws,) of relevance in the score, in logits.
     """
 
-    logits: np.ndarray
-    factors: np.ndarray
+    below: np.ndarray
+    slopes: np.ndarray
 
     def apply(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Moments (draws, items) from those of an item of which nothing is known, (draws,)."""
-        moved = expit(logit(mean)[:, None] - self.factors[:, None] * self.logits)
+        moved = expit(logit(mean)[:, None] - self.slopes[:, None] * self.below)
         # as different from each other as before: some of them may be new, and as good as any
         return moved, np.minimum(variance[:, None], MOST_SPREAD * moved * (1 - moved))
 
@@ -127,7 +127,8 @@ def discount_by_id(
     """Discount of items without features, from those that were shown.
 
     The slope of relevance, in logits, in the ranker's score within queries is continued to items
-    that were never shown. A negative one is no reason to find them better.
+    that were never shown. It is drawn anew for each draw, from the posterior under the same prior
+    as with features: a slope that is only noise must not lower all rankers that show such items.
 
     Args:
         known: items of the model with their relevance.
@@ -153,11 +154,39 @@ def discount_by_id(
     relevance = logit(np.clip(known.alpha / (known.alpha + known.beta), 1e-9, 1 - 1e-9))[row]
     weight = np.where(row >= 0, np.minimum(own.displays.sum(axis=1), MOST_DISPLAYS), 0.0)
     x, y = (_centred(each, counts.query, weight) for each in (shown, relevance))
-    slope = max(float((weight * x * y).sum() / max((weight * x * x).sum(), 1e-12)), 0.0)
+    slope, error = slope_of(weight, x, y, counts.query)
     usual = np.average(shown, weights=weight) if weight.any() else 0.0
     later = used[len(counts) :]
     below = np.where(later, np.maximum(usual - score[len(counts) :], 0.0), 0.0)
-    return Discount(slope * below, BY_ID.draws(model, draws, rng))
+    drawn = slope_draws(slope, error, draws, rng)
+    return Discount(below, BY_ID.draws(model, draws, rng) * drawn)
+
+
+def slope_of(
+    weight: np.ndarray, x: np.ndarray, y: np.ndarray, query: np.ndarray
+) -> tuple[float, float]:
+    """Slope of y in x by weighted least squares, and its standard error, clustered by query."""
+    total = max(float((weight * x * x).sum()), 1e-12)
+    slope = float((weight * x * y).sum()) / total
+    scores = np.bincount(query, weight * x * (y - slope * x))
+    queries = max(int(np.count_nonzero(scores)), 1)
+    return slope, float(np.sqrt((scores**2).sum() * queries / max(queries - 1, 1))) / total
+
+
+GRID = 2001
+"""Slopes at which the density is computed."""
+
+
+def slope_draws(slope: float, error: float, number: int, rng: np.random.Generator) -> np.ndarray:
+    """(number,) stratified draws of a slope, from its estimate and a Cauchy prior."""
+    if error == 0:
+        return np.full(number, slope)
+    grid = slope + error * np.linspace(-6, 6, GRID)
+    log_density = -0.5 * ((grid - slope) / error) ** 2 - np.log1p((grid / SLOPE_SCALE) ** 2)
+    density = np.exp(log_density - log_density.max())
+    mass = np.cumsum(density) - density / 2
+    places = (rng.permutation(number) + 0.5) / number
+    return np.interp(places, mass / density.sum(), grid)
 
 
 def _centred(values: np.ndarray, query: np.ndarray, weight: np.ndarray) -> np.ndarray:

@@ -284,8 +284,8 @@ def _of_population(
     if items.absent is not None and items.log is not None and fitted.items is not None:
         discount = discount_by_id(fitted.items, items.log, items.absent, len(draws), rng)
         for start in range(0, items.unknown, CHUNK):
-            part = discount.logits[start : start + CHUNK]
-            yield discount._replace(logits=part).apply(mean, variance)
+            part = discount.below[start : start + CHUNK]
+            yield discount._replace(below=part).apply(mean, variance)
         return
     for start in range(0, items.unknown, CHUNK):
         shape = (len(draws), min(CHUNK, items.unknown - start))

@@ -232,10 +232,8 @@ class ParameterPosterior:
     hyperparameters: Mapping[str, float] = field(default_factory=dict)
     ridge: np.ndarray | None = None
 
-    def widened(self, layers: slice, factor: float) -> "ParameterPosterior":
-        """The same with the standard deviations of the given parameters times a factor."""
-        by = np.ones(len(self.mean))
-        by[layers] = factor
+    def widened(self, by: np.ndarray) -> "ParameterPosterior":
+        """The same with standard deviations times a factor of each parameter, (size,)."""
         samples = self.samples
         if samples is not None:
             samples = self.mean + by * (samples - self.mean)

@@ -4,7 +4,10 @@ The parameters have the click model's own prior (`click_models.priors`). The wei
 layer are Gaussian around 0, with standard deviations that let the mean of relevance differ between
 items by `MEAN_SPREAD` logits and the raw confidence by `CONFIDENCE_SPREAD`; biases are wider. The
 column of exposure (`fitted.exposure`), in standard deviations of a ranker's scores, has its own:
-were it among the network's units, hundreds of these would leave them next to nothing.
+were it among the network's units, hundreds of these would leave them next to nothing. Most rankers
+know little beyond the features and some know far more, so the slope of the mean in exposure has a
+Cauchy prior: where it is small it adds little to the width of intervals, where it is large it is
+left as the clicks have it.
 """
 
 from dataclasses import dataclass, replace
@@ -14,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from epiclick.click_models.priors import ParameterPrior, is_fixed
+from epiclick.fitted.exposure import SLOPE_SCALE
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,11 +26,13 @@ class Prior:
 
     Attributes:
         clicks: of the click model's free parameters, which come first.
-        layer_sd: (size of the layer,) of its weights and biases.
+        layer_sd: (size of the layer,) of its weights and biases; scales of those that are Cauchy.
+        cauchy: numbers of the weights in the layer that are Cauchy instead of Gaussian.
     """
 
     clicks: ParameterPrior
     layer_sd: np.ndarray
+    cauchy: tuple[int, ...] = ()
 
     @property
     def free(self) -> int:
@@ -35,19 +41,32 @@ class Prior:
 
     def log_density(self, vector: Any, xp: ModuleType = np) -> Any:
         """Log density, up to a constant; traceable with xp=jax.numpy."""
-        clicks, layer = vector[: self.free], vector[self.free :]
-        return self.clicks.log_density(clicks, xp) - 0.5 * xp.square(layer / self.layer_sd).sum()
+        clicks, squares = vector[: self.free], xp.square(vector[self.free :] / self.layer_sd)
+        own = squares[self._cauchy]
+        layer = -0.5 * (squares.sum() - own.sum()) - xp.log1p(own).sum()
+        return self.clicks.log_density(clicks, xp) + layer
 
     def gradient(self, vector: np.ndarray) -> np.ndarray:
         """(size,) first derivatives."""
         clicks, layer = vector[: self.free], vector[self.free :]
-        return np.concatenate([self.clicks.gradient(clicks), -layer / self.layer_sd**2])
+        slope = -layer / self.layer_sd**2
+        own = self._cauchy
+        slope[own] *= 2 / (1 + np.square(layer[own] / self.layer_sd[own]))
+        return np.concatenate([self.clicks.gradient(clicks), slope])
 
     def hessian(self, vector: np.ndarray) -> np.ndarray:
         """(size, size) second derivatives."""
-        found = np.diag(np.concatenate([np.zeros(self.free), -1 / self.layer_sd**2]))
+        curve = -1 / self.layer_sd**2
+        own = self._cauchy
+        square = np.square(vector[self.free :][own] / self.layer_sd[own])
+        curve[own] *= 2 * (1 - square) / np.square(1 + square)
+        found = np.diag(np.concatenate([np.zeros(self.free), curve]))
         found[: self.free, : self.free] = self.clicks.hessian(vector[: self.free])
         return found
+
+    @property
+    def _cauchy(self) -> np.ndarray:
+        return np.array(self.cauchy, int)
 
     @property
     def fixed(self) -> np.ndarray:
@@ -77,8 +96,9 @@ BIAS_WIDENING = 2.0
 """Standard deviation of the biases relative to that of outputs between items."""
 
 
-EXPOSURE_SPREAD = np.array([1.0, 2.0])
-"""Standard deviation of the weights of exposure, for the mean in logits and the raw confidence."""
+EXPOSURE_SPREAD = np.array([SLOPE_SCALE, 2.0])
+"""Of the weights of exposure: scale of the Cauchy prior for the mean, in logits, and standard
+deviation for the raw confidence."""
 
 
 def layer_spread(mean_square: np.ndarray, exposure: slice | None = None) -> np.ndarray:
@@ -95,3 +115,15 @@ def layer_spread(mean_square: np.ndarray, exposure: slice | None = None) -> np.n
     weights = np.tile(spread, (len(own), 1))
     weights[~own] = EXPOSURE_SPREAD
     return np.concatenate([weights.ravel(), BIAS_WIDENING * outputs])
+
+
+def slopes_in(exposure: slice | None, units: int, layers: int = 1) -> tuple[int, ...]:
+    """Numbers of the weights of exposure for the mean, among those of layers one after the other.
+
+    Args:
+        exposure: the columns of exposure among the units, if there are any.
+        units: number of inputs of each layer.
+        layers: number of layers, all with the same inputs and two outputs, the mean first.
+    """
+    number = np.arange(layers * (units + 1) * 2).reshape(layers, units + 1, 2)
+    return tuple(number[:, exposure or slice(0), 0].ravel().tolist())

@@ -35,7 +35,7 @@ from epiclick.identification.bias_estimate import BiasEstimate
 from epiclick.posterior.bias_influence import bias_influence
 from epiclick.posterior.cluster_scores import between_groups, cluster_scores
 from epiclick.posterior.density import Density, Emitter, mean_square_inputs
-from epiclick.posterior.joint_prior import Prior, layer_spread
+from epiclick.posterior.joint_prior import Prior, layer_spread, slopes_in
 from epiclick.posterior.mode import Mode, bias_directions, find_mode, inverse, posterior_mean
 from epiclick.posterior.ridge import bend
 
@@ -130,8 +130,10 @@ def make_density(
     width = len(parameters.layers[-1][0])
     body = parameters.layers[:-1]
     density = Density(pairs, body, Emitter(clicks, len(contexts), anchor), prior, width)
-    spread = layer_spread(mean_square_inputs(density), exposure_columns(pairs.inputs))
-    return density.with_prior(replace(prior, layer_sd=spread))
+    exposed = exposure_columns(pairs.inputs)
+    spread = layer_spread(mean_square_inputs(density), exposed)
+    slopes = slopes_in(exposed, width)
+    return density.with_prior(replace(prior, layer_sd=spread, cauchy=slopes))
 
 
 def exposure_columns(inputs: Inputs | None) -> slice | None:

@@ -10,7 +10,7 @@ from epiclick.data.counts import ClickCounts
 from epiclick.data.outcome_counts import outcome_counts
 from epiclick.fitted.parameters import ParameterPosterior, Parameters, from_vector, to_vector
 from epiclick.posterior.density import query_clusters
-from epiclick.posterior.joint_prior import Prior, layer_spread
+from epiclick.posterior.joint_prior import Prior, layer_spread, slopes_in
 from epiclick.posterior.laplace import covariances, exposure_columns
 from epiclick.posterior.reading_mode import (
     MOST_STEPS,
@@ -114,7 +114,11 @@ def make_reading_density(
         attraction=channels[0],
         satisfaction=channels[1] if len(channels) > 1 else None,
         going_on=ContextChannel(free, clusters) if free else None,
-        prior=Prior(clicks.prior(counts.contexts, anchor), np.concatenate(spread)),
+        prior=Prior(
+            clicks.prior(counts.contexts, anchor),
+            np.concatenate(spread),
+            slopes_in(exposed, channels[0].given.shape[1] - 1, len(channels)),
+        ),
     )
 
 
