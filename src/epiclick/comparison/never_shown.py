@@ -151,15 +151,25 @@ def discount_by_id(
     shown = score[: len(counts)]
     names = ("query_id", "doc_id")
     row = locate_rows(*({name: getattr(each, name) for name in names} for each in (counts, known)))
-    relevance = logit(np.clip(known.alpha / (known.alpha + known.beta), 1e-9, 1 - 1e-9))[row]
+    relevance = (known.alpha / (known.alpha + known.beta))[row]
     weight = np.where(row >= 0, np.minimum(own.displays.sum(axis=1), MOST_DISPLAYS), 0.0)
-    x, y = (_centred(each, counts.query, weight) for each in (shown, relevance))
+    x, y = (_centred(each, counts.query, weight) for each in (shown, in_logits(relevance, weight)))
     slope, error = slope_of(weight, x, y, counts.query)
     usual = np.average(shown, weights=weight) if weight.any() else 0.0
     later = used[len(counts) :]
     below = np.where(later, np.maximum(usual - score[len(counts) :], 0.0), 0.0)
     drawn = slope_draws(slope, error, draws, rng)
     return Discount(below, BY_ID.draws(model, draws, rng) * drawn)
+
+
+def in_logits(relevance: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Posterior means of relevance, (items,), on a line that touches the logit at their mean.
+
+    Logits themselves would be lower for items that are shown more often, whose means are more
+    different from each other, however good these are.
+    """
+    centre = np.average(relevance, weights=weight) if weight.any() else 0.5
+    return relevance / max(centre * (1 - centre), 1e-9)
 
 
 def slope_of(
