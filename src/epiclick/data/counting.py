@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from epiclick.click_models.registry import click_model
 from epiclick.data.conversions import NUMBER, VALUE
 from epiclick.data.displays import RANK, display_rules
-from epiclick.data.log_formats.flaws import FLAW, FLAWS
+from epiclick.data.log_formats.flaws import FLAW, FLAWS, LATE, OWN_COLUMNS
 from epiclick.data.row_rule import RowRule, not_binary, number, number_rules, whole
 from epiclick.data.schema import LogColumns, LogOptions
 from epiclick.errors import Problem
@@ -34,8 +34,7 @@ def canonical_log(table: "ir.Table", columns: LogColumns, options: LogOptions) -
     chosen |= {name: table[own] for name, own in columns.contexts.items()}
     if "part" in chosen and chosen["part"].type().is_timestamp():
         chosen["part"] = chosen["part"].cast("date")
-    if FLAW in table.columns:
-        chosen[FLAW] = table[FLAW]
+    chosen |= {name: table[name] for name in OWN_COLUMNS if name in table.columns}
     if options.page_parts is not None:
         chosen["part"] = page_fold(chosen["page_id"], options.page_parts)
     return table.select(**chosen)
@@ -61,7 +60,8 @@ def count_expression(
     """Displays and clicks per (query, doc, context[, part][, also]), in the order of these keys.
 
     `rows` is the number of rows in a group, `bad` whether one of them breaks a rule, `capped` how
-    many had more clicks than displays. `log` comes from `canonical_log`.
+    many had more clicks than displays, `late` how many were clicked too late. `log` comes from
+    `canonical_log`.
     """
     part = ["part"] if "part" in log.columns else []
     keys = ["query_id", "doc_id", *columns.contexts, *part, *also]
@@ -80,6 +80,8 @@ def count_expression(
 
             counted["clicks"] = ibis.least(shown, clicked).sum().cast("int64")
             counted["capped"] = log.count(where=clicked > shown)
+    if LATE in log.columns:
+        counted["late"] = log.count(where=log[LATE])
     counted |= _conversions(log, columns)
     # keys are checked and converted once per group, not once per row
     of_rows = [rule for rule in rules if rule.value not in keys]
