@@ -86,8 +86,11 @@ def count_expression(
     # keys are checked and converted once per group, not once per row
     of_rows = [rule for rule in rules if rule.value not in keys]
     of_keys = [rule for rule in rules if rule.value in keys]
-    grouped = log.group_by(keys).aggregate(**counted, bad=bad_rows(log, of_rows).any())
-    grouped = grouped.mutate(bad=grouped.bad | bad_rows(grouped, of_keys))
+    if of_rows:
+        counted["bad"] = bad_rows(log, of_rows).any()
+    grouped = log.group_by(keys).aggregate(**counted)
+    bad = bad_rows(grouped, of_keys)
+    grouped = grouped.mutate(bad=grouped.bad | bad if of_rows else bad)
     if "position" in columns.contexts:
         position = whole(grouped.position)
         grouped = grouped.mutate(position=position + 1 if options.position_base == 0 else position)
@@ -134,16 +137,7 @@ def row_rules(log: "ir.Table", columns: LogColumns, options: LogOptions) -> list
             )
         )
     if not columns.counted:
-        rules.append(RowRule.present("click"))
-        rules.append(
-            RowRule(
-                "click must be 0 or 1",
-                lambda t: not_binary(t.click),
-                "click",
-                "If rows are already counted, name the columns displays and clicks.",
-                code="click-not-binary",
-            )
-        )
+        rules += [] if columns.joined else _click_rules()
         return rules + _conversion_rules(columns) + _value_rules(log, columns)
     for name in ("displays", "clicks"):
         rules += number_rules(log, name)
@@ -166,6 +160,20 @@ def row_rules(log: "ir.Table", columns: LogColumns, options: LogOptions) -> list
             )
         )
     return rules + _counted_conversion_rules(log, columns, options) + _value_rules(log, columns)
+
+
+def _click_rules() -> list[RowRule]:
+    """The rules for the click of a single display."""
+    return [
+        RowRule.present("click"),
+        RowRule(
+            "click must be 0 or 1",
+            lambda t: not_binary(t.click),
+            "click",
+            "If rows are already counted, name the columns displays and clicks.",
+            code="click-not-binary",
+        ),
+    ]
 
 
 def _flaw_rules(log: "ir.Table") -> list[RowRule]:

@@ -29,6 +29,7 @@ from epiclick.data.engine import MatchedClicks, Source, engine_errors, stoppable
 from epiclick.data.features import FeatureTable, read_features
 from epiclick.data.files import damage, find_files, kind_of, paths_in, repeated_files, unchanged
 from epiclick.data.ids import settle_types, similar_queries, type_problems
+from epiclick.data.log_formats.attributed import CLICK
 from epiclick.data.log_formats.log_format import ROWS
 from epiclick.data.log_formats.log_registry import open_rows
 from epiclick.data.page_clicks import PageClicks, least_level
@@ -250,6 +251,9 @@ def _open_rows(source: Any, options: LogOptions) -> "tuple[Source, ir.Table, Log
     """The same with all rows, also those that are not displays, or of robots."""
     opened = open_rows(source, options)
     columns = resolve_columns(opened.table.columns, options, opened.name)
+    # a column of the impressions may have been named as that of clicks
+    joined = opened.joined is not None and columns.found.get("click") == CLICK
+    columns = replace(columns, joined=joined)
     if problems := type_problems(opened, opened.table, columns, options):
         raise InputError.of(opened.name, problems)
     table, places = as_displayed(opened.table, columns, options)
@@ -291,7 +295,7 @@ def _count(opened: Source, log: "ir.Table", columns: LogColumns, options: LogOpt
     counted, pages, clean = attempt(log)
     unreadable, matched = [*opened.unreadable()], None
     if opened.joined is not None:
-        if pages is not None and not _leaves_out(options):
+        if columns.joined and pages is not None and not _leaves_out(options):
             matched = MatchedClicks(_total(counted, "clicks"), _total(counted, "late"))
         unreadable += opened.joined.orphans(matched)
     if clean and not unreadable:
