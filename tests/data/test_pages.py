@@ -186,3 +186,19 @@ def test_pages_with_ids_of_any_type_are_counted(kind: str) -> None:
     assert clicks_of_pages(CONNECTION.sql(rows), 50).pages == 50
     repeated = f"{rows} UNION ALL SELECT * FROM ({rows}) WHERE doc_id = 8"
     assert count_pages(CONNECTION.sql(repeated), ["position"]) is None
+
+
+@pytest.mark.parametrize("first_doc", [0, 2**31 - 30_000, 2**40, -(2**31) - 5])
+@pytest.mark.parametrize("first_position", [0, 1, 40_000])
+def test_numbers_of_any_size_are_proven_in_few_bytes(first_doc: int, first_position: int) -> None:
+    """Types are chosen by the counts, whose positions begin with 1 where those of rows do with 0."""
+    frame = ordered_log(3000, 5)
+    frame = frame.assign(
+        doc_id=frame.doc_id - frame.doc_id.min() + first_doc,
+        position=frame.position - 1 + first_position,
+    )
+    shift = 1 if first_position == 0 else 0
+    counted = pa.table({"doc_id": frame.doc_id, "position": frame.position + shift})
+    assert page_checks._proven_pages(bound(frame), ["position"], counted) == 3000
+    frame.loc[13, "doc_id"] = frame.loc[10, "doc_id"]
+    assert page_checks._proven_pages(bound(frame), ["position"], counted) is None

@@ -119,7 +119,10 @@ def test_clicks_without_an_impression_are_counted(
     clicked = pd.concat([clicks(), ORPHANS, ORPHANS[:1]])
     clicked = clicked.assign(page_id=clicked.page_id.astype(ids))
     tables = TwoTables(in_order(impressions(), shuffled), clicked)
-    assert problems_of(tables, click_window=window) == {"click-without-display": 3, "bad-rows": None}
+    assert problems_of(tables, click_window=window) == {
+        "click-without-display": 3,
+        "bad-rows": None,
+    }
     counts, report = count_log(tables, LogOptions(click_window=window, **DROP))
     check_counts(counts, joined(impressions(), clicks(), window))
     assert report.dropped == 3
