@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from epiclick.click_models.registry import click_model
 from epiclick.data.conversions import NUMBER, VALUE
 from epiclick.data.displays import RANK, display_rules
-from epiclick.data.log_formats.flaws import FLAW, FLAWS
+from epiclick.data.log_formats.flaws import FLAW, FLAWS, LATE, OWN_COLUMNS
 from epiclick.data.row_rule import RowRule, not_binary, number, number_rules, whole
 from epiclick.data.schema import LogColumns, LogOptions
 from epiclick.errors import Problem
@@ -34,8 +34,7 @@ def canonical_log(table: "ir.Table", columns: LogColumns, options: LogOptions) -
     chosen |= {name: table[own] for name, own in columns.contexts.items()}
     if "part" in chosen and chosen["part"].type().is_timestamp():
         chosen["part"] = chosen["part"].cast("date")
-    if FLAW in table.columns:
-        chosen[FLAW] = table[FLAW]
+    chosen |= {name: table[name] for name in OWN_COLUMNS if name in table.columns}
     if options.page_parts is not None:
         chosen["part"] = page_fold(chosen["page_id"], options.page_parts)
     return table.select(**chosen)
@@ -61,7 +60,8 @@ def count_expression(
     """Displays and clicks per (query, doc, context[, part][, also]), in the order of these keys.
 
     `rows` is the number of rows in a group, `bad` whether one of them breaks a rule, `capped` how
-    many had more clicks than displays. `log` comes from `canonical_log`.
+    many had more clicks than displays, `late` how many were clicked too late. `log` comes from
+    `canonical_log`.
     """
     part = ["part"] if "part" in log.columns else []
     keys = ["query_id", "doc_id", *columns.contexts, *part, *also]
@@ -80,12 +80,17 @@ def count_expression(
 
             counted["clicks"] = ibis.least(shown, clicked).sum().cast("int64")
             counted["capped"] = log.count(where=clicked > shown)
+    if LATE in log.columns:
+        counted["late"] = log.count(where=log[LATE])
     counted |= _conversions(log, columns)
     # keys are checked and converted once per group, not once per row
     of_rows = [rule for rule in rules if rule.value not in keys]
     of_keys = [rule for rule in rules if rule.value in keys]
-    grouped = log.group_by(keys).aggregate(**counted, bad=bad_rows(log, of_rows).any())
-    grouped = grouped.mutate(bad=grouped.bad | bad_rows(grouped, of_keys))
+    if of_rows:
+        counted["bad"] = bad_rows(log, of_rows).any()
+    grouped = log.group_by(keys).aggregate(**counted)
+    bad = bad_rows(grouped, of_keys)
+    grouped = grouped.mutate(bad=grouped.bad | bad if of_rows else bad)
     if "position" in columns.contexts:
         position = whole(grouped.position)
         grouped = grouped.mutate(position=position + 1 if options.position_base == 0 else position)
@@ -132,16 +137,7 @@ def row_rules(log: "ir.Table", columns: LogColumns, options: LogOptions) -> list
             )
         )
     if not columns.counted:
-        rules.append(RowRule.present("click"))
-        rules.append(
-            RowRule(
-                "click must be 0 or 1",
-                lambda t: not_binary(t.click),
-                "click",
-                "If rows are already counted, name the columns displays and clicks.",
-                code="click-not-binary",
-            )
-        )
+        rules += [] if columns.joined else _click_rules()
         return rules + _conversion_rules(columns) + _value_rules(log, columns)
     for name in ("displays", "clicks"):
         rules += number_rules(log, name)
@@ -164,6 +160,20 @@ def row_rules(log: "ir.Table", columns: LogColumns, options: LogOptions) -> list
             )
         )
     return rules + _counted_conversion_rules(log, columns, options) + _value_rules(log, columns)
+
+
+def _click_rules() -> list[RowRule]:
+    """The rules for the click of a single display."""
+    return [
+        RowRule.present("click"),
+        RowRule(
+            "click must be 0 or 1",
+            lambda t: not_binary(t.click),
+            "click",
+            "If rows are already counted, name the columns displays and clicks.",
+            code="click-not-binary",
+        ),
+    ]
 
 
 def _flaw_rules(log: "ir.Table") -> list[RowRule]:

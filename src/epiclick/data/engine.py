@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
@@ -40,6 +40,38 @@ CLEARER_MESSAGES = {
 
 
 @dataclass(frozen=True)
+class MatchedClicks:
+    """Displays with a click, from a pass over all rows of a log that has every display once.
+
+    Attributes:
+        counted: those whose click counts.
+        late: those whose click came too late.
+    """
+
+    counted: int
+    late: int
+
+
+class JoinedClicks(Protocol):
+    """Clicks that were joined to displays.
+
+    If the displays with a click are given, they are not joined again.
+    """
+
+    def orphans(self, matched: MatchedClicks | None) -> list[Problem]:
+        """Clicks without a display."""
+        ...
+
+    def remarks(self, matched: MatchedClicks | None) -> list[str]:
+        """Clicks that were not counted."""
+        ...
+
+    def sampled(self, rows: "ir.Table", least: int) -> "ir.Table":
+        """The rows of the pages from a level on, of a table made from the joined rows."""
+        ...
+
+
+@dataclass(frozen=True)
 class Source:
     """Opened rows.
 
@@ -57,6 +89,7 @@ class Source:
         displays: the same rows in the order they were written, without outcomes, where these come
             from a join: enough to check pages, and cheaper to read.
         beside: the clicks, where these are the impressions of a log in two tables.
+        joined: the clicks, where these were joined to the rows.
     """
 
     table: "ir.Table"
@@ -71,6 +104,7 @@ class Source:
     owned: bool = False
     displays: "ir.Table | None" = None
     beside: "Source | None" = None
+    joined: JoinedClicks | None = None
 
 
 def connect(files: Sequence[Path] = (), databases: Mapping[str, Path] | None = None) -> Any:
@@ -129,6 +163,19 @@ def _restrict(connection: "duckdb.DuckDBPyConnection", files: Sequence[Path]) ->
 def names_of(file: Path) -> tuple[str, str]:
     """A file's name as DuckDB opens it, and escaped for queries, where [1] would be a pattern."""
     return str(file), glob.escape(str(file))
+
+
+def stored(source: Source, table: "ir.Table") -> "ir.Table":
+    """Rows stored in our own engine, which spills them to disk: what they come from runs once.
+
+    In an engine that is not ours nothing is written.
+    """
+    if not source.owned:
+        return table
+    import ibis  # slow to import
+
+    name = ibis.util.gen_name("epiclick_rows")
+    return source.table.get_backend().create_table(name, table, temp=True)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Distribution of clicks per page, of a sample that is the same whether days are added or not.
 
-Pages are sampled by a hash of their id. Its number of trailing zero bits is the *level* of a page:
-half of all pages have level 0, a quarter level 1, and so on. A sample has all pages from some level
+Pages are sampled by a hash of their id, which gives each page a *level*: half of all pages have
+level 0, a quarter level 1, and so on. A sample has all pages from some level
 on, the higher the more pages a log has, and histograms are kept by level. Two logs are added by
 dropping the levels that their sum is too large for, which gives the sample of both together.
 """

@@ -21,22 +21,52 @@ def ordered_runs(batches: Iterable[pa.RecordBatch], longest: int) -> tuple[int, 
         longest: range of positions, first to last.
     """
     runs, ascending = 0, True
-    before: list[pa.RecordBatch] = []
+    reach = max(longest - 1, 1)
+    before = None
     for batch in batches:
-        # the last rows of a batch may belong to the same run as the first rows of the next
-        rows = pa.Table.from_batches([*before, batch]).combine_chunks()
-        known = rows.num_rows - batch.num_rows
-        if any(column.null_count for column in rows.columns):
+        if not batch.num_rows:
+            continue
+        if any(column.null_count for column in batch.columns):
             return None
-        page, position, doc = (column.combine_chunks() for column in rows.columns)
-        position, doc = position.to_numpy(), doc.to_numpy()
-        new = changes(page)
-        if np.any(~new[1:] & (position[1:] <= position[:-1])) or _repeats(doc, new, longest):
+        own = _new_runs(batch, longest)
+        if own is None:
             return None
-        runs += int(np.count_nonzero(new[known:]))
-        ascending = ascending and pc.all(pc.less_equal(page[:-1], page[1:]), min_count=0).as_py()
-        before = rows.slice(max(rows.num_rows - max(longest - 1, 1), 0)).to_batches()
+        starts, own_ascends = own
+        if before is None:
+            runs, before = 1, batch.slice(batch.num_rows, 0)
+        else:
+            # a run may go on from one batch to the next; copying only its rows saves time
+            border = pa.concat_batches([before, batch.slice(0, reach)])
+            of_border = _new_runs(border, longest)
+            if of_border is None:
+                return None
+            runs += int(of_border[0][len(before)])
+            own_ascends = own_ascends and of_border[1]
+        runs += int(np.count_nonzero(starts[1:]))
+        ascending = ascending and own_ascends
+        tail = batch.slice(max(batch.num_rows - reach, 0))
+        if len(tail) < reach:
+            tail = pa.concat_batches([before, tail])
+            tail = tail.slice(max(len(tail) - reach, 0))
+        before = tail
     return runs, ascending
+
+
+def _new_runs(rows: pa.RecordBatch, longest: int) -> tuple[np.ndarray, bool] | None:
+    """Where runs begin, and whether page_id ascends; None if a run breaks the rules."""
+    page = rows.column(0)
+    position, doc = (rows.column(i).to_numpy() for i in (1, 2))
+    if pa.types.is_integer(page.type):
+        page = page.to_numpy()
+        new = np.ones(len(page), bool)
+        np.not_equal(page[1:], page[:-1], out=new[1:])
+        ascends = not np.any(page[1:] < page[:-1])
+    else:
+        new = changes(page)
+        ascends = pc.all(pc.less_equal(page[:-1], page[1:]), min_count=0).as_py()
+    if np.any(~new[1:] & (position[1:] <= position[:-1])) or _repeats(doc, new, longest):
+        return None
+    return new, ascends
 
 
 def _repeats(doc: np.ndarray, new: np.ndarray, longest: int) -> bool:

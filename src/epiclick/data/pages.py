@@ -6,6 +6,9 @@ from functools import cache, reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow.compute as pc
+
 from epiclick.data.counting import RowRule, bad_rows, number, row_rules
 from epiclick.data.page_clicks import LEVELS, SAMPLED_PAGES, PageClicks, least_level
 from epiclick.data.page_runs import ordered_runs
@@ -14,13 +17,12 @@ from epiclick.errors import Problem
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
-    import numpy as np
     import pyarrow as pa
 
 PROVABLE_PAGE_LENGTH = 20
 """Longest page for the fast proof, which compares all rows at most this far apart."""
 
-BATCH = 1 << 17
+BATCH = 1 << 16
 """Rows of a log that are checked at a time: few enough to stay in a processor's cache."""
 
 PAGE_ID_PRESENT = RowRule.present("page_id")
@@ -54,10 +56,10 @@ def page_rules(contexts: Sequence[str]) -> list[PageRule]:
 def count_pages(
     log: "ir.Table",
     contexts: Sequence[str],
-    longest: int | None = None,
+    counted: "pa.Table | None" = None,
     in_order: "ir.Table | None" = None,
-) -> tuple[int, PageClicks] | None:
-    """Number of pages and their clicks; None if a page breaks the rules.
+) -> int | None:
+    """Number of pages; None if a page breaks the rules.
 
     Logs are usually written page by page, positions ascending. If the rows are in such an order,
     one pass over them proves the rules at a fraction of the cost of grouping by page; otherwise
@@ -66,20 +68,17 @@ def count_pages(
     Args:
         log: a canonical log.
         contexts: its context columns.
-        longest: range of positions, first to last, if already known.
+        counted: the counts of its rows, if known: the range of documents and positions.
         in_order: pages, documents and positions of the same rows, in an order that a join may have
             lost.
     """
     rows = log if in_order is None else in_order
-    if (proven := _proven_pages(rows, contexts, longest)) is not None:
-        return proven, clicks_of_pages(log, proven)
+    if (proven := _proven_pages(rows, contexts, counted)) is not None:
+        return proven
     clean = not log.page_id.isnull().any().to_pyarrow().as_py() and all(
         _repeats(log, rule).count().to_pyarrow().as_py() == 0 for rule in page_rules(contexts)
     )
-    if not clean:
-        return None
-    pages = log.page_id.nunique().to_pyarrow().as_py()
-    return pages, clicks_of_pages(log, pages)
+    return log.page_id.nunique().to_pyarrow().as_py() if clean else None
 
 
 def diagnose_pages(log: "ir.Table", contexts: Sequence[str]) -> list[Problem]:
@@ -137,17 +136,13 @@ def tallied(log: "ir.Table", least: int, *also: str) -> "tuple[dict[str, np.ndar
 
     The table has the further columns by which pages were also grouped.
     """
-    hashed = _hash_of(log)
-    if hashed is not None and least:
-        log = log.filter(hashed(log.page_id) % (1 << least) == 0)
+    log = from_level(log, least)
     page = log.group_by(["page_id", *also]).aggregate(
         displays=log.count(), clicks=number(log.click).sum().cast("int64")
     )
     level: Any = LEVELS - 1
-    if hashed is not None:
-        own = hashed(page.page_id)
-        zeros = [(own % (1 << bits) == 0).cast("int64") for bits in range(1, LEVELS)]
-        level = reduce(add, zeros)
+    if (chosen := _chosen_pages(page)) is not None:
+        level = reduce(add, (chosen(1 << bits).cast("int64") for bits in range(1, LEVELS)))
     page = page.mutate(level=level)
     keys = [*also, "level", "displays", "clicks"]
     table = page.group_by(keys).aggregate(pages=page.count()).to_pyarrow()
@@ -155,29 +150,38 @@ def tallied(log: "ir.Table", least: int, *also: str) -> "tuple[dict[str, np.ndar
     return columns, table.select(list(also))
 
 
-def _hash_of(log: "ir.Table") -> "Callable[[ir.Value], ir.NumericValue] | None":
-    """The engine's hash of a value; None if it has none."""
-    import ibis.expr.types as ir  # slow to import
+def _chosen_pages(
+    log: "ir.Table", page: str = "page_id"
+) -> "Callable[[int], ir.BooleanValue] | None":
+    """Whether the page of a row is among one in n, by the engine's hash; None if it has none.
+
+    Those among one in 2n are also among one in n.
+    """
+    import ibis  # slow to import
     from ibis.expr.operations import Hash
 
     backend = log.get_backend()
     if not backend.has_operation(Hash):
         return None
-    # Ibis makes DuckDB convert each hash to text and back, which takes three times as long
-    return _duckdb_hash() if backend.name == "duckdb" else ir.Value.hash
+    if backend.name != "duckdb":
+        hashed = log[page].hash()
+        return lambda n: hashed % n == 0
+    # Ibis makes DuckDB convert each hash to text and back, which takes three times as long; and
+    # DuckDB selects rows before it joins them only by a comparison, which cannot fail as % could
+    own = _duckdb_hash()(log[page])
+    return lambda n: own <= ibis.literal((2**64 - 1) // n, "uint64")
+
+
+def from_level(log: "ir.Table", least: int, page: str = "page_id") -> "ir.Table":
+    """The rows of the pages from a level on; `page` is the column with their ids."""
+    chosen = _chosen_pages(log, page)
+    return log if chosen is None or not least else log.filter(chosen(1 << least))
 
 
 def sampled_pages(log: "ir.Table", pages: int, most: int | None = None) -> "ir.Table":
     """The rows of about `most` pages of a log, default SAMPLED_PAGES, or of all if it has fewer."""
-    one_in, hashed = pages // (most or SAMPLED_PAGES), _hash_of(log)
-    if one_in < 2 or hashed is None:
-        return log
-    if log.get_backend().name != "duckdb":
-        return log.filter(hashed(log.page_id) % one_in == 0)
-    # DuckDB selects rows before it joins them only by conditions that cannot fail, as % could
-    import ibis
-
-    return log.filter(hashed(log.page_id) < ibis.literal(2**64 // one_in, "uint64"))
+    one_in, chosen = pages // (most or SAMPLED_PAGES), _chosen_pages(log)
+    return log if chosen is None or one_in < 2 else log.filter(chosen(one_in))
 
 
 @cache
@@ -193,6 +197,18 @@ def _duckdb_hash() -> Any:
     return own_hash
 
 
+def _extent(column: "pa.ChunkedArray") -> tuple[int, int]:
+    """Smallest and largest value."""
+    found = pc.min_max(column).as_py()
+    return found["min"], found["max"]
+
+
+def _fits(kind: str, *values: int) -> bool:
+    """Whether an integer type can represent the values."""
+    limits = np.iinfo(kind)
+    return limits.min <= min(values) and max(values) <= limits.max
+
+
 def _repeats(log: "ir.Table", rule: PageRule) -> "ir.Table":
     """Pages and the values that repeat on them."""
     if "position" in rule.columns:
@@ -202,7 +218,7 @@ def _repeats(log: "ir.Table", rule: PageRule) -> "ir.Table":
 
 
 def _proven_pages(
-    log: "ir.Table", contexts: Sequence[str], longest: int | None = None
+    log: "ir.Table", contexts: Sequence[str], counted: "pa.Table | None" = None
 ) -> int | None:
     """Number of pages if one pass over the rows proves that all follow the rules, else None.
 
@@ -216,16 +232,26 @@ def _proven_pages(
         return None
     if not log.position.type().is_integer():
         return None
-    if longest is None:
-        longest = (log.position.max() - log.position.min() + 1).to_pyarrow().as_py()
-    if longest > PROVABLE_PAGE_LENGTH:
+    if counted is None:
+        first, last = (
+            each.to_pyarrow().as_py() for each in (log.position.min(), log.position.max())
+        )
+    else:
+        first, last = _extent(counted["position"])
+    if last - first >= PROVABLE_PAGE_LENGTH:
         return None
     if log.page_id.type().is_floating():
         return None  # NaN and -0.0 are equal to other values in DuckDB, but not in Arrow
     page = log.page_id if log.page_id.type().is_integer() else log.page_id.cast("string")
-    doc = log.doc_id if log.doc_id.type().is_integer() else _duckdb_hash()(log.doc_id)
-    rows = backend.compile(log.select(page_id=page, position=log.position, doc=doc))
-    found = ordered_runs(backend.raw_sql(rows).fetch_record_batch(BATCH), longest)
+    # few bytes per row: the stream takes most of the time
+    position = log.position.cast("int16") if _fits("int16", first - 1, last) else log.position
+    doc = log.doc_id
+    if not doc.type().is_integer():
+        doc = _duckdb_hash()(doc)
+    elif counted is not None and _fits("int32", *_extent(counted["doc_id"])):
+        doc = doc.cast("int32")
+    rows = backend.compile(log.select(page_id=page, position=position, doc=doc))
+    found = ordered_runs(backend.raw_sql(rows).fetch_record_batch(BATCH), last - first + 1)
     if found is None:
         return None
     runs, ascending = found

@@ -25,15 +25,17 @@ from epiclick.data.counts import ClickCounts
 from epiclick.data.counts_metadata import CountsMetadata
 from epiclick.data.counts_sums import uncertain_sums
 from epiclick.data.displays import as_displayed, left_out_displays, merged_queries, only_displays
-from epiclick.data.engine import Source, engine_errors, stoppable
+from epiclick.data.engine import MatchedClicks, Source, engine_errors, stoppable, stored
 from epiclick.data.features import FeatureTable, read_features
 from epiclick.data.files import damage, find_files, kind_of, paths_in, repeated_files, unchanged
 from epiclick.data.ids import settle_types, similar_queries, type_problems
+from epiclick.data.log_formats.attributed import CLICK
 from epiclick.data.log_formats.log_format import ROWS
 from epiclick.data.log_formats.log_registry import open_rows
+from epiclick.data.page_clicks import PageClicks, least_level
 from epiclick.data.pages import (
     PAGE_ID_PRESENT,
-    PageClicks,
+    clicks_of_pages,
     count_pages,
     diagnose_pages,
     without_bad_pages,
@@ -155,49 +157,76 @@ def count_log(source: Any, options: LogOptions) -> tuple[ClickCounts, LogReport]
         return _add_log(files, others, options) if others else _add_up(files, options)
 
 
+@dataclass(frozen=True)
+class _Counted:
+    """Rows that were counted and checked.
+
+    Attributes:
+        table: their counts.
+        rows: the rows themselves.
+        dropped: bad rows that are not among them.
+        pages: number of their pages, if they have any.
+        page_clicks: clicks of their pages.
+        sample: rows of at least as many pages as checks take for a sample; stored if they come from
+            a join, so that it is not repeated.
+        matched: displays with a click, if clicks were joined and no row is left out.
+    """
+
+    table: pa.Table
+    rows: "ir.Table"
+    dropped: int
+    pages: int | None = None
+    page_clicks: PageClicks | None = None
+    sample: "ir.Table | None" = None
+    matched: MatchedClicks | None = None
+
+
 def _count_rows(
     source: Any, options: LogOptions, *, alone: bool = True
 ) -> tuple[ClickCounts, LogReport]:
     """Count a log that is not a file of counts; without clicks only if it is not alone."""
     opened, log, columns = open_log(source, options)
     with stoppable(opened.table), engine_errors(opened.name):
-        counted, pages, dropped, kept = _count(opened, log, columns, options)
-        typed = settle_types(counted, columns, options, text=opened.text)
-        _refuse_empty(typed, opened.name, options, dropped, alone=alone)
+        found = _count(opened, log, columns, options)
+        typed = settle_types(found.table, columns, options, text=opened.text)
+        _refuse_empty(typed, opened.name, options, found.dropped, alone=alone)
         counts = ClickCounts.from_table(
             typed,
             context=tuple(columns.contexts),
-            pages=None if pages is None else pages[0],
-            page_clicks=None if pages is None else pages[1],
+            pages=found.pages,
+            page_clicks=found.page_clicks,
             options=options,
         )
-        if counts.parts is not None and pages is not None:
+        if counts.parts is not None and found.pages is not None:
             from epiclick.data.part_pages import read_part_pages
 
-            found = read_part_pages(kept, columns, options, counts, text=opened.text)
-            counts = counts.paged_by_part(found)
+            by_part = read_part_pages(found.rows, columns, options, counts, text=opened.text)
+            counts = counts.paged_by_part(by_part)
         if click_model(options.click_model).has_latent_state:
             from epiclick.data.page_lists import read_lists
 
-            lists = read_lists(kept, columns, options, counts, text=opened.text)
+            lists = read_lists(found.rows, columns, options, counts, text=opened.text)
             counts = replace(counts, lists=lists)
-        elif pages is not None and "position" in columns.given:
+        elif found.sample is not None and "position" in columns.given:
             from epiclick.data.page_sample import read_sample
 
-            sample = read_sample(kept, columns, options, counts, text=opened.text)
+            sample = read_sample(found.sample, columns, options, counts, text=opened.text)
             counts = replace(counts, sample=sample)
         if options.cluster != "query":
-            clusters = read_clusters(kept, columns, options, counts, text=opened.text)
+            clusters = read_clusters(found.rows, columns, options, counts, text=opened.text)
             counts = replace(counts, clusters=clusters)
         before = "before where: " if options.where else ""  # formats read all rows
-        notes = [*opened.notes, *(f"{before}{remark}" for remark in opened.remarks())]
+        remarks = [*opened.remarks()]
+        if opened.joined is not None:
+            remarks += opened.joined.remarks(found.matched)
+        notes = [*opened.notes, *(f"{before}{remark}" for remark in remarks)]
         notes += _adaptations(source, options)
         whole = replace(options, max_clicks_per_page=None, drop_busiest=0.0)
         if whole != options:
             notes += left_out(open_log(source, whole)[1], options)
-        if dropped:
-            notes.append(f"{dropped:,} bad rows were left out")
-        capped = pc.sum(counted["capped"]).as_py() if "capped" in counted.column_names else 0
+        if found.dropped:
+            notes.append(f"{found.dropped:,} bad rows were left out")
+        capped = _total(found.table, "capped")
         if capped:
             notes.append(f"{capped:,} rows had more clicks than displays; their clicks were capped")
         if "user_id" in columns.found and not columns.counted:
@@ -207,7 +236,7 @@ def _count_rows(
         notes += _caveats(counts)
     robots = suspicious_pages(counts)
     report = LogReport(
-        columns.aliases, dropped, capped, tuple(notes), robots, own=own, format=opened.format
+        columns.aliases, found.dropped, capped, tuple(notes), robots, own=own, format=opened.format
     )
     return counts, report
 
@@ -222,6 +251,9 @@ def _open_rows(source: Any, options: LogOptions) -> "tuple[Source, ir.Table, Log
     """The same with all rows, also those that are not displays, or of robots."""
     opened = open_rows(source, options)
     columns = resolve_columns(opened.table.columns, options, opened.name)
+    # a column of the impressions may have been named as that of clicks
+    joined = opened.joined is not None and columns.found.get("click") == CLICK
+    columns = replace(columns, joined=joined)
     if problems := type_problems(opened, opened.table, columns, options):
         raise InputError.of(opened.name, problems)
     table, places = as_displayed(opened.table, columns, options)
@@ -245,31 +277,29 @@ def _adaptations(source: Any, options: LogOptions) -> list[str]:
     return notes
 
 
-def _count(
-    opened: Source, log: "ir.Table", columns: LogColumns, options: LogOptions
-) -> "tuple[pa.Table, tuple[int, PageClicks] | None, int, ir.Table]":
-    """Counted rows, pages and their clicks, rows dropped, rows kept; refuses or drops bad rows."""
+def _count(opened: Source, log: "ir.Table", columns: LogColumns, options: LogOptions) -> _Counted:
+    """Count rows and check pages; refuses or drops bad rows."""
     rules = row_rules(log, columns, options)
     given = tuple(columns.given)
     paged = "page_id" in columns.found and not columns.counted
     in_order = _in_order(opened, columns, options) if paged else None
 
-    def attempt(rows: "ir.Table") -> tuple[pa.Table, tuple[int, PageClicks] | None, bool]:
+    def attempt(rows: "ir.Table") -> tuple[pa.Table, int | None, bool]:
         counted = fetch(count_expression(rows, columns, options, rules))
         bad = pc.any(counted["bad"]).as_py()
         if bad or not paged or not counted.num_rows:
             return counted, None, not bad
-        longest = None
-        if "position" in given:
-            extent = pc.min_max(counted["position"]).as_py()
-            longest = extent["max"] - extent["min"] + 1
-        pages = count_pages(rows, given, longest, in_order if rows is log else None)
+        pages = count_pages(rows, given, counted, in_order if rows is log else None)
         return counted, pages, pages is not None
 
     counted, pages, clean = attempt(log)
-    unreadable = opened.unreadable()
+    unreadable, matched = [*opened.unreadable()], None
+    if opened.joined is not None:
+        if columns.joined and pages is not None and not _leaves_out(options):
+            matched = MatchedClicks(_total(counted, "clicks"), _total(counted, "late"))
+        unreadable += opened.joined.orphans(matched)
     if clean and not unreadable:
-        return counted, pages, 0, log
+        return _with_pages(_Counted(counted, log, 0, pages, matched=matched), opened)
 
     every_rule = [PAGE_ID_PRESENT, *rules] if paged else rules
     problems, keeping = list(unreadable), log
@@ -299,15 +329,31 @@ def _count(
             code="too-many-bad-rows",
         )
         raise InputError.of(opened.name, [*problems, limit])
-    return counted, pages, dropped, keeping
+    return _with_pages(_Counted(counted, keeping, dropped, pages, matched=matched), opened)
+
+
+def _with_pages(counted: _Counted, opened: Source) -> _Counted:
+    """The same with the clicks of its pages, and a sample of them."""
+    if counted.pages is None:
+        return counted
+    sample = counted.rows
+    if opened.joined is not None:
+        sample = stored(opened, opened.joined.sampled(sample, least_level(counted.pages)))
+    clicks = clicks_of_pages(sample, counted.pages)
+    return replace(counted, page_clicks=clicks, sample=sample)
+
+
+def _leaves_out(options: LogOptions) -> bool:
+    """Whether the options count only some rows of a log."""
+    o = options
+    return bool(o.where or o.max_clicks_per_page or o.drop_busiest or o.viewed or o.sponsored)
 
 
 def _in_order(opened: Source, columns: LogColumns, options: LogOptions) -> "ir.Table | None":
     """Pages, documents and positions of all rows as they were written, if no row is left out."""
-    o = options
-    leaves_out = o.where or o.max_clicks_per_page or o.drop_busiest or o.viewed or o.sponsored
-    moves = o.page_number or o.offset or o.grid
-    if opened.displays is None or leaves_out or moves or "position" not in columns.given:
+    moves = options.page_number or options.offset or options.grid
+    unsuited = _leaves_out(options) or moves or "position" not in columns.given
+    if opened.displays is None or unsuited:
         return None
     found = {name: columns.found[name] for name in ("page_id", "doc_id", "position")}
     return opened.displays.select(**found)
@@ -315,8 +361,12 @@ def _in_order(opened: Source, columns: LogColumns, options: LogOptions) -> "ir.T
 
 def _rows(counted: pa.Table) -> int:
     """Number of the log's rows behind counted ones; without it, each display is a row."""
-    column = "rows" if "rows" in counted.column_names else "displays"
-    return pc.sum(counted[column]).as_py() or 0
+    return _total(counted, "rows" if "rows" in counted.column_names else "displays")
+
+
+def _total(counted: pa.Table, column: str) -> int:
+    """Sum of a column of counted rows; 0 if they do not have it."""
+    return (pc.sum(counted[column]).as_py() or 0) if column in counted.column_names else 0
 
 
 def _dropping(options: LogOptions) -> Problem:

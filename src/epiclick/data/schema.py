@@ -422,6 +422,7 @@ class LogColumns:
         counted: rows contain numbers of displays and clicks, not one display each.
         history: contexts that the click model computes from the clicks above a display.
         computed: given contexts that are computed from the column that `contexts` names.
+        joined: clicks come from a join, and are thus 0 or 1.
     """
 
     found: Mapping[str, str]
@@ -429,6 +430,7 @@ class LogColumns:
     counted: bool
     history: tuple[str, ...] = ()
     computed: tuple[str, ...] = ()
+    joined: bool = False
 
     @property
     def given(self) -> dict[str, str]:

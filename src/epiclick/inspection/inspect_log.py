@@ -8,7 +8,7 @@ from typing import Any
 from epiclick.data.counts import ClickCounts
 from epiclick.data.engine import Source, engine_errors, quote_name, stoppable
 from epiclick.data.files import paths_in, unchanged
-from epiclick.data.log_formats.flaws import FLAW
+from epiclick.data.log_formats.flaws import OWN_COLUMNS
 from epiclick.data.log_formats.log_registry import open_rows
 from epiclick.data.readers import LogReport, count_log, counts_files, open_log
 from epiclick.data.row_rule import number
@@ -311,4 +311,4 @@ def _roles(opened: Source, columns: LogColumns, options: LogOptions) -> list[Log
         how = "option" if name in named else "name" if name in taken else "alias"
         return LogColumn(name, kind, ", ".join(taken), how)
 
-    return [described(name) for name in opened.table.columns if name != FLAW]
+    return [described(name) for name in opened.table.columns if name not in OWN_COLUMNS]

@@ -9,8 +9,6 @@ from epiclick.data.log_formats.flaws import FLAW, UNKNOWN
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-    from epiclick.data.engine import Source
-
 KEYS = ("page_id", "doc_id")
 CLICK = "click"
 
@@ -114,19 +112,6 @@ def late_remark(late: int, window: float) -> list[str]:
     if not late:
         return []
     return [f"{late:,} clicks came more than {window:,g} seconds after the display; not counted"]
-
-
-def kept(source: "Source", table: "ir.Table") -> "ir.Table":
-    """Rows stored in our own engine, which spills them to disk: JSON is then parsed only once.
-
-    In an engine that is not ours nothing is written.
-    """
-    if not source.owned:
-        return table
-    import ibis
-
-    name = ibis.util.gen_name("epiclick_rows")
-    return source.table.get_backend().create_table(name, table, temp=True)
 
 
 def one_based(

@@ -9,6 +9,12 @@ Flawed rows go through `where` like all others; then they are counted, reported,
 dropped by the rules for rows.
 """
 
+LATE = "epiclick_late"
+"""Column of the log relation that is true where a display was clicked too late to count."""
+
+OWN_COLUMNS = (FLAW, LATE)
+"""Columns of the log relation that no log has."""
+
 UNKNOWN = "(unknown)"
 """Stands in flawed rows for ids that are missing, so that only the flaw is reported."""
 

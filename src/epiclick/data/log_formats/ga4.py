@@ -7,11 +7,10 @@ No id connects a click with the list it came from: a `select_item` belongs to th
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from epiclick.data.engine import engine_errors
+from epiclick.data.engine import engine_errors, stored
 from epiclick.data.log_formats.attributed import (
     CLICK,
     Events,
-    kept,
     of_latest_display,
     one_based,
     unattributed,
@@ -60,7 +59,7 @@ class Ga4:
             shown, lowest = one_based(
                 items.filter(items.event == VIEW), "position", "platform", options.position_base
             )
-            displays = kept(source, shown.select(*DISPLAY, "session", "list"))
+            displays = stored(source, shown.select(*DISPLAY, "session", "list"))
             acts = items.filter(items.event.isin([SELECT, *CONVERSIONS]))
             acts = acts.mutate(action=(acts.event == SELECT).ifelse(CLICK, acts.event))
             clicks, bought = acts.filter(acts.action == CLICK), acts.filter(acts.action != CLICK)
@@ -72,7 +71,7 @@ class Ga4:
                 bought.select(*names).drop("list"), displays, ("user_id", "session", "doc_id")
             )
             actions = by_list.drop("list").union(by_item.select(*by_list.drop("list").columns))
-            actions, without = unattributed(kept(source, actions))
+            actions, without = unattributed(stored(source, actions))
             joined = Events(
                 displays=displays.select(*DISPLAY),
                 actions=actions,
@@ -80,7 +79,7 @@ class Ga4:
                 asked=options.conversion,
                 window=options.click_window,
             )
-            rows = kept(source, joined.rows())
+            rows = stored(source, joined.rows())
 
         def remarks() -> list[str]:
             found = [*source.remarks(), *joined.remarks(), *unattributed_remark(without)]
@@ -122,7 +121,7 @@ def _items(source: "Source") -> "ir.Table":
         query_id=ibis.coalesce(events.searched, list_name, list_id, events.of_event),
     )
     page_id = items.user_id.concat("-", items.written, "-", items["list"])
-    return kept(source, items.mutate(page_id=page_id).drop("item", "written", "of_event"))
+    return stored(source, items.mutate(page_id=page_id).drop("item", "written", "of_event"))
 
 
 def _parameter(params: "ir.Value | None", key: str) -> "ir.StringValue":

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from epiclick.data.engine import engine_errors
-from epiclick.data.log_formats.attributed import CLICK, Events, kept
+from epiclick.data.engine import engine_errors, stored
+from epiclick.data.log_formats.attributed import CLICK, Events
 from epiclick.data.log_formats.log_format import Columns
 from epiclick.data.log_formats.nested import column_of, elements_of, seen_text, text_at, time_of
 from epiclick.data.schema import ALIASES
@@ -35,8 +35,8 @@ class Metarank:
         """Displays with clicks and, of each other type of interaction, a column."""
         with engine_errors(source.name):
             table = source.table
-            displays = kept(source, _displays(table, options))
-            acts = kept(source, _actions(table))
+            displays = stored(source, _displays(table, options))
+            acts = stored(source, _actions(table))
             types = acts.action.topk(MOST_TYPES).action.to_pyarrow().to_pylist()
             taken = {CLICK, *ALIASES, *DISPLAY, "day"}
             joined = Events(
@@ -46,7 +46,7 @@ class Metarank:
                 asked=options.conversion,
                 window=options.click_window,
             )
-            rows = kept(source, joined.rows())
+            rows = stored(source, joined.rows())
         return replace(
             source,
             table=rows,

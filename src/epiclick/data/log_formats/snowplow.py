@@ -6,10 +6,9 @@ A click belongs to the latest view of the same list and item in its session.
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from epiclick.data.engine import engine_errors
+from epiclick.data.engine import engine_errors, stored
 from epiclick.data.log_formats.attributed import (
     Events,
-    kept,
     of_latest_display,
     one_based,
     unattributed,
@@ -67,7 +66,7 @@ class Snowplow:
                 "application",
                 options.position_base,
             )
-            displays = kept(source, shown.select(*DISPLAY, "list"))
+            displays = stored(source, shown.select(*DISPLAY, "list"))
             acts = items.filter(items.kind.isin(list(KINDS)))
             acts = acts.mutate(action=acts.kind.cases(*KINDS.items()))
             names = ("action", "timestamp", "user_id", "session_id", "list", "doc_id")
@@ -77,7 +76,7 @@ class Snowplow:
             by_list = of_latest_display(clicks, displays, ("session_id", "list", "doc_id"))
             by_item = of_latest_display(bought, displays, ("session_id", "doc_id"))
             actions = by_list.drop("list").union(by_item.select(*by_list.drop("list").columns))
-            actions, without = unattributed(kept(source, actions))
+            actions, without = unattributed(stored(source, actions))
             joined = Events(
                 displays=displays.select(*DISPLAY),
                 actions=actions,
@@ -85,7 +84,7 @@ class Snowplow:
                 asked=options.conversion,
                 window=options.click_window,
             )
-            rows = kept(source, joined.rows())
+            rows = stored(source, joined.rows())
 
         def remarks() -> list[str]:
             found = [*source.remarks(), *joined.remarks(), *unattributed_remark(without)]
@@ -138,4 +137,4 @@ def _items(source: "Source") -> "ir.Table":
         position=whole_number(seen_text(text_at(events["product"], "position"))),
         query_id=ibis.ifelse(events["list"] == "(none)", ibis.null("string"), events["list"]),
     )
-    return kept(source, items.drop("product"))
+    return stored(source, items.drop("product"))

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from epiclick.data.engine import engine_errors
-from epiclick.data.log_formats.attributed import kept, late_remark
-from epiclick.data.log_formats.flaws import FLAWS
+from epiclick.data.engine import engine_errors, stored
+from epiclick.data.log_formats.attributed import late_remark
+from epiclick.data.log_formats.flaws import FLAWS, LATE
 from epiclick.data.log_formats.log_format import Columns
 from epiclick.data.log_formats.nested import time_of
 from epiclick.errors import InputError, Problem
@@ -14,7 +14,7 @@ from epiclick.errors import InputError, Problem
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-    from epiclick.data.engine import Source
+    from epiclick.data.engine import MatchedClicks, Source
     from epiclick.data.schema import LogOptions
 
 TIMES = ("timestamp", "time", "ts", "datetime", "event_time", "event_timestamp")
@@ -45,20 +45,17 @@ class TwoTablesJoined:
             rows = join.rows()
 
         def unreadable() -> list[Problem]:
-            return [*source.unreadable(), *clicks.unreadable(), *join.orphans()]
-
-        def remarks() -> list[str]:
-            return [*source.remarks(), *join.remarks()]
+            return [*source.unreadable(), *clicks.unreadable()]
 
         notes = (*source.notes, *clicks.notes)
         return replace(
             source,
             table=rows,
             unreadable=unreadable,
-            remarks=remarks,
             notes=notes,
             displays=source.table,
             beside=None,
+            joined=join,
         )
 
 
@@ -120,7 +117,7 @@ class _Join:
             shown,
             keys,
             clicks,
-            kept(source, _once(clicks, outcomes)),
+            stored(source, _once(clicks, outcomes)),
             outcomes,
             found.get(("impressions", "timestamp")),
             options.click_window,
@@ -132,13 +129,19 @@ class _Join:
 
         joined = self._joined()
         click = joined.page.notnull()
+        further = {}
         if self.window is not None:
-            click &= ~self._is_late(joined)
-        outcomes = {name: ibis.ifelse(click, joined[name], 0) for name in self.outcomes}
-        return joined.select(*self.impressions.columns, click=click.cast("int8"), **outcomes)
+            further[LATE] = self._is_late(joined)
+            click &= ~further[LATE]
+        further |= {name: ibis.ifelse(click, joined[name], 0) for name in self.outcomes}
+        return joined.select(*self.impressions.columns, click=click.cast("int8"), **further)
 
-    def orphans(self) -> list[Problem]:
-        """Clicks without an impression."""
+    def orphans(self, matched: "MatchedClicks | None") -> list[Problem]:
+        """Clicks without an impression; they are searched for only if their number is not 0."""
+        if matched is not None and self._is_exact:
+            items = self.once.count().to_pyarrow().as_py()
+            if matched.counted + matched.late == items:
+                return []
         left = self.clicks.anti_join(self.impressions, self._same(self.clicks))
         total = left.count().to_pyarrow().as_py()
         if not total:
@@ -149,7 +152,7 @@ class _Join:
         what, remedy = FLAWS[code]
         return [Problem(what, total, "click", examples, remedy, code=code)]
 
-    def remarks(self) -> list[str]:
+    def remarks(self, matched: "MatchedClicks | None") -> list[str]:
         """Clicks on items already clicked, and clicks that came too late."""
         every, items = (each.count().to_pyarrow().as_py() for each in (self.clicks, self.once))
         again = every - items
@@ -160,10 +163,35 @@ class _Join:
                 "counts as clicked once"
             )
         if self.window is not None:
-            joined = self._joined()
-            late = joined.filter(self._is_late(joined)).count().to_pyarrow().as_py()
-            found += late_remark(late, self.window)
+            found += late_remark(self._late() if matched is None else matched.late, self.window)
         return found
+
+    def sampled(self, rows: "ir.Table", least: int) -> "ir.Table":
+        """The rows of the pages from a level on; other pages' clicks are left out of the join."""
+        from epiclick.data.pages import from_level
+
+        chosen = from_level(rows, least)
+        # engines may hash 1 of one type and 1 of another differently
+        if self.impressions[self.keys[0]].type() != self.clicks.page.type():
+            return chosen
+        once = from_level(self.once, least, "page")
+        return chosen.op().replace({self.once.op(): once.op()}).to_expr()
+
+    def _late(self) -> int:
+        joined = self._joined()
+        return joined.filter(self._is_late(joined)).count().to_pyarrow().as_py()
+
+    @property
+    def _is_exact(self) -> bool:
+        """Whether ids that differ in one table cannot be equal to one id of the other."""
+        both = [
+            {self.impressions[own].type(), self.clicks[other].type()}
+            for own, other in zip(self.keys, ("page", "doc"), strict=True)
+        ]
+        return all(
+            all(kind.is_integer() for kind in kinds) or all(kind.is_string() for kind in kinds)
+            for kinds in both
+        )
 
     def _joined(self) -> "ir.Table":
         return self.impressions.left_join(self.once, self._same(self.once))

@@ -8,8 +8,8 @@ then the document).
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from epiclick.data.engine import engine_errors
-from epiclick.data.log_formats.attributed import Events, kept, one_based, zero_remark
+from epiclick.data.engine import engine_errors, stored
+from epiclick.data.log_formats.attributed import Events, one_based, zero_remark
 from epiclick.data.log_formats.log_format import Columns
 from epiclick.data.log_formats.nested import (
     column_of,
@@ -76,13 +76,13 @@ class Ubi:
             is_click = acts.action.isin(CLICKS)
             acts = acts.mutate(action=is_click.ifelse("click", acts.action))
             joined = Events(
-                displays=kept(source, displays),
-                actions=kept(source, acts),
+                displays=stored(source, displays),
+                actions=stored(source, acts),
                 conversions=CONVERSIONS,
                 asked=options.conversion,
                 window=options.click_window,
             )
-            rows = kept(source, joined.rows())
+            rows = stored(source, joined.rows())
 
         def remarks() -> list[str]:
             found = [*source.remarks(), *joined.remarks(), *_queries_remark(queries)]
@@ -121,7 +121,7 @@ def _documents(source: "Source") -> "ir.Table":
         timestamp=time_of(column_of(table, "timestamp")),
         hits=ibis.null("array<string>") if hits is None else texts_of(hits),
     )
-    return kept(source, documents)
+    return stored(source, documents)
 
 
 def _pages(queries: "ir.Table") -> "ir.Table":
