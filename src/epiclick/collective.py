@@ -30,6 +30,10 @@ class Collective(Protocol):
         """What process 0 gives."""
         ...
 
+    def close(self) -> None:
+        """Wait for all processes to get here, and disconnect."""
+        ...
+
 
 class Alone:
     """A fit in one process."""
@@ -43,6 +47,9 @@ class Alone:
     def from_first(self, data: bytes) -> bytes:
         """The data itself."""
         return data
+
+    def close(self) -> None:
+        """Do nothing."""
 
 
 ALONE = Alone()

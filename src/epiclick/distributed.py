@@ -7,9 +7,12 @@ all-reduce (gloo, over TCP). jax does nothing else here: it computes none of wha
 import errno
 import os
 import re
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from threading import Event
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,20 +72,25 @@ class JaxProcesses:
         """Wait for all processes to get here, and disconnect."""
         import jax
 
+        self.sum([np.zeros(1)])  # which fails with a message if another process has ended
         jax.distributed.shutdown()
 
     def _all_reduce(self, own: np.ndarray) -> np.ndarray:
         import jax
 
-        mesh, by_process, add = self._program
+        by_process, add = self._program
         try:
-            with jax.enable_x64(True):
+            with _quiet(self._is_connected), jax.enable_x64(True):
                 here = jax.device_put(own[None], jax.local_devices(backend="cpu")[0])
                 whole = jax.make_array_from_single_device_arrays(
                     (self.count, *own.shape), by_process, [here]
                 )
-                return np.array(add(whole).addressable_data(0))
-        except jax.errors.JaxRuntimeError as error:
+                found = np.array(add(whole).addressable_data(0))
+            self._is_connected.set()
+            return found
+        except (jax.errors.JaxRuntimeError, ValueError) as error:
+            if "Gloo" not in str(error):  # numpy raises a ValueError where it meets the failure
+                raise
             lost = ConnectionError(errno.ECONNABORTED, str(error).splitlines()[0])
             raise InputError(
                 "another process of this fit has ended or cannot be reached, so this one ends as "
@@ -92,8 +100,13 @@ class JaxProcesses:
             ) from lost
 
     @cached_property
-    def _program(self) -> tuple[Any, Any, Any]:
-        """Devices, one per process; how an array is divided among them; the compiled sum."""
+    def _is_connected(self) -> Event:
+        """Whether there has been a sum."""
+        return Event()
+
+    @cached_property
+    def _program(self) -> tuple[Any, Any]:
+        """How an array is divided among devices, one per process; the compiled sum."""
         import jax
         from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
@@ -107,7 +120,30 @@ class JaxProcesses:
             return arrays.sum(axis=0, dtype=arrays.dtype)
 
         everywhere = NamedSharding(mesh, PartitionSpec())
-        return mesh, by_process, jax.jit(add, out_shardings=everywhere)
+        return by_process, jax.jit(add, out_shardings=everywhere)
+
+
+def is_connected() -> bool:
+    """Whether this process shares a fit with others."""
+    jax = sys.modules.get("jax")
+    return jax is not None and jax.distributed.is_initialized()
+
+
+@contextmanager
+def _quiet(connected: Event) -> Iterator[None]:
+    """Keep a note of gloo, when it connects, out of standard output, which is for results."""
+    if connected.is_set() or os.name != "posix":
+        yield
+        return
+    sys.stdout.flush()
+    before, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    try:
+        yield
+    finally:
+        os.dup2(before, 1)
+        os.close(before)
+        os.close(nowhere)
 
 
 def distributed(
