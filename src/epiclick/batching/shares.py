@@ -26,8 +26,8 @@ from epiclick.collective import ALONE, Collective
 from epiclick.data.counts import ClickCounts
 
 LEAST_SHARD = 2_000
-"""Pairs of a shard, about, at least; a step of 12,000 pairs took 17 % longer in 4 shards than whole, and
-32 % in 8."""
+"""Pairs of a shard, about, at least. A step of 12,000 pairs took 17 % longer in 4 shards than
+whole, and 32 % in 8."""
 
 
 def shards_of(batch_size: int) -> int:

@@ -254,7 +254,7 @@ class Density:
         weight = 0.0
 
         def of(part: Part) -> tuple[_PartCurvature, PairBatch]:
-            found = self._part_curvature(vector, part, jacobian, ROUGH_NODES, np.float32)
+            found = self._part_curvature(vector, part, jacobian, ROUGH_NODES)
             return found, part.batch
 
         for more, batch in on_all_cores(of, islice(self.parts(), 0, None, every)):
@@ -272,12 +272,8 @@ class Density:
         part: Part,
         jacobian: np.ndarray,
         nodes: int,
-        precision: type[np.floating] = np.float64,
     ) -> "_PartCurvature":
-        """Of the likelihood of some pairs, without the bend of the logits.
-
-        Products of units are in the given precision.
-        """
+        """Of the likelihood of some pairs, without the bend of the logits."""
         emission, raw = self._at(vector, part)
         batch, given = part.batch, part.given
         free, size, logits = len(jacobian.T), 2 * given.shape[1], len(jacobian)
@@ -293,10 +289,10 @@ class Density:
             clicks += found.logit_logit
             units = given[own]
             for o, q in ((0, 0), (0, 1), (1, 1)):
-                blocks[o, q] += _gram(units, weight * found.raw_raw[:, o, q], precision)
-            by_logits = (weight[:, None, None] * found.logit_raw).astype(precision)
+                blocks[o, q] += _gram(units, weight * found.raw_raw[:, o, q])
+            by_logits = weight[:, None, None] * found.logit_raw
             for rows in _blocks(len(units)):
-                few = units[rows].astype(precision, copy=False)
+                few = units[rows].astype(np.float64)
                 for o in range(2):
                     cross[:, :, o] += by_logits[rows, :, o].T @ few
         blocks[1, 0] = blocks[0, 1].T
@@ -422,14 +418,14 @@ GRAM_ROWS = 1024
 """Pairs at a time in products of their units with each other."""
 
 
-def _gram(units: np.ndarray, weight: np.ndarray, precision: type[np.floating]) -> np.ndarray:
+def _gram(units: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """(units, units) sum over pairs of weight times the outer product of their units.
 
     Rows of each sign are scaled by the root of their weight. The product of an array with its own
     transpose takes half the operations of other products.
     """
     total = np.zeros((units.shape[1], units.shape[1]))
-    root = np.sqrt(np.abs(weight)).astype(precision)
+    root = np.sqrt(np.abs(weight))
     for add, chosen in ((np.add, weight > 0), (np.subtract, weight < 0)):
         (rows,) = np.nonzero(chosen)
         for start in range(0, len(rows), GRAM_ROWS):
