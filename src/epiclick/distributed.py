@@ -36,8 +36,8 @@ class Place(NamedTuple):
     """Where the processes meet, how many they are, and which one this is."""
 
     address: str
-    count: int
-    number: int
+    processes: int
+    process: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,10 +166,11 @@ def distributed(
     if jax.distributed.is_initialized():
         return JaxProcesses(jax.process_count(), jax.process_index())
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
-    given = (None, None, None) if place is None else place
     try:
         jax.distributed.initialize(
-            *given,
+            None if place is None else place.address,
+            None if place is None else place.processes,
+            None if place is None else place.process,
             cluster_detection_method=None if place is None else "deactivate",
             initialization_timeout=TO_START,
             heartbeat_timeout_seconds=HEARTBEAT,

@@ -61,7 +61,7 @@ class Inputs:
     @property
     def are_cached(self) -> bool:
         """Whether all of them are small enough to cache."""
-        used = len(self.counts) if self.own is None else np.count_nonzero(self.own)
+        used = len(self.counts) if self.own is None else int(self.own.sum())
         return used * self.width * 4 <= CACHED_BYTES
 
     @cached_property

@@ -201,9 +201,9 @@ class Density:
 
         for more, own in on_all_cores(of, self.parts()):
             value, gradient = value + more, gradient + own
-        ((value, *own),) = self.pairs.processes.sum([np.r_[value, gradient]])
-        gradient = self.prior.gradient(vector) + own
-        return float(self.prior.log_density(vector) + value), gradient
+        total, gradient = self.pairs.processes.sum([np.array(value), gradient])
+        gradient = self.prior.gradient(vector) + gradient
+        return float(self.prior.log_density(vector) + total), gradient
 
     def curvature(self, vector: np.ndarray) -> Curvature:
         """Log density with first and second derivatives, and scores by groups of queries."""

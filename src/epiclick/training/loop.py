@@ -272,13 +272,13 @@ class Training:
         found = []
         for inputs, batch in shards:
             draws = objective.draw(rng, parameters, inputs)
-            own = objective.descent(parameters, inputs, _weighted(batch, network), draws)
-            found.append(own)
+            batch = _weighted(batch, network)
+            found.append(objective.descent(parameters, inputs, batch, draws))
         processes = self.train.processes
         if processes.count == 1 and len(found) == 1:
             return found[0]
         # one array, so that processes exchange one
-        parts = [np.r_[own.log_likelihood, *map(np.ravel, own.gradient)] for own in found]
+        parts = [np.r_[each.log_likelihood, *map(np.ravel, each.gradient)] for each in found]
         like = leaves(parameters)
         own = sum_shards(parts) if parts else np.zeros(1 + sum(map(np.size, like)))
         (whole,) = processes.sum([own])
