@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from epiclick.errors import InputError
+from epiclick.processes import refuse_after_fork
 
 ADDRESS, COUNT, NUMBER = "JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID"
 """Environment variables: address of process 0, number of processes, number of this one."""
@@ -161,6 +162,7 @@ def distributed(
         process: number of this one, from 0. Process 0 writes the checkpoint.
     """
     place = _place(os.environ, coordinator, processes, process)
+    refuse_after_fork()
     import jax
 
     if jax.distributed.is_initialized():
