@@ -262,11 +262,10 @@ def test_a_fit_goes_on_after_a_process_was_killed(folder: Path, by_two: Path) ->
 @pytest.mark.parametrize(
     ("kind", "bare", "count", "cluster"),
     [
-        ("pbm", False, 3, "query"),
+        ("pbm", False, 3, "page"),
+        ("pbm", True, 2, "page"),
         ("ubm", False, 2, "query"),
         ("trust", True, 2, "query"),
-        ("pbm", True, 3, "page"),
-        ("pbm", False, 2, "page"),
     ],
 )
 def test_threads_give_the_model_of_one(
