@@ -23,6 +23,7 @@ BENCHMARKS = (
 )
 FULL = ("training",)  # those that accept --full
 LONG = (
+    "distributed",
     "streaming",
     "engines",
     "peers",

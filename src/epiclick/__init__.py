@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from epiclick.data.letor import read_letor as read_letor
     from epiclick.data.readers import read_log as read_log
     from epiclick.data.schema import LogOptions as LogOptions
+    from epiclick.distributed import distributed as distributed
     from epiclick.errors import InputError as InputError
     from epiclick.errors import InputWarning as InputWarning
     from epiclick.experiments.interleave_rankings import interleave as interleave
@@ -57,6 +58,7 @@ _MODULES = {
     "plan": "epiclick.experiments.plan_experiment",
     "inspect": "epiclick.inspection.inspect_log",
     "LogOptions": "epiclick.data.schema",
+    "distributed": "epiclick.distributed",
     "read_log": "epiclick.data.readers",
     "InputError": "epiclick.errors",
     "InputWarning": "epiclick.errors",

@@ -20,6 +20,7 @@ from epiclick.arguments import (
     shown,
 )
 from epiclick.click_models.registry import REGISTRY, click_model
+from epiclick.collective import ALONE, Collective
 from epiclick.data.counts import ClickCounts, check_counts, counts_of
 from epiclick.data.features import read_features
 from epiclick.errors import InputError
@@ -70,6 +71,7 @@ class BaseModel(Parametrised, ABC):
         checkpoint: str | Path | None = None,
         resume: bool = False,
         progress: bool = True,
+        processes: Collective = ALONE,
     ) -> Self:
         """Fit the model to click counts.
 
@@ -89,6 +91,8 @@ class BaseModel(Parametrised, ABC):
                 training is interrupted.
             resume: continue from the checkpoint, with the same result as an uninterrupted run.
             progress: show a progress bar, on a terminal.
+            processes: those that fit the model together: `distributed()`. Each calls `fit` with
+                the same arguments, and gets the same model; the first writes the checkpoint.
 
         Returns:
             The fitted model itself.
@@ -121,6 +125,7 @@ class BaseModel(Parametrised, ABC):
             checkpoint=path,
             resume=resume,
             progress=progress,
+            processes=processes,
         )
         return self
 

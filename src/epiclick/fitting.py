@@ -14,8 +14,10 @@ import pandas as pd
 from epiclick.arguments import ThetaPosterior
 from epiclick.batching.batches import Shapes
 from epiclick.batching.pairset import Inputs, PairSet, fit_scaler, rows_for_scale
+from epiclick.batching.shares import Share, shards_of
 from epiclick.click_models.click_model import SATISFACTION, ClickModel
 from epiclick.click_models.registry import CLICK_MODELS
+from epiclick.collective import ALONE, Collective
 from epiclick.data.arrays import is_among, locate_rows
 from epiclick.data.counts import ClickCounts
 from epiclick.data.feature_encoding import FeatureEncoding
@@ -123,6 +125,7 @@ def fit_model(
     progress: bool = True,
     randomised: ClickCounts | None = None,
     encoding: FeatureEncoding | None = None,
+    processes: Collective = ALONE,
 ) -> FittedModel:
     """Fit a model to counts.
 
@@ -137,7 +140,10 @@ def fit_model(
         randomised: pages with a random ranking, not in `counts`, to compare position bias with.
         encoding: of features that are categories or may be missing; default that of `init`, else
             it is learned from the training pairs.
+        processes: that fit the model together, each with the same arguments.
     """
+    if processes.count > 1:
+        _check_processes(plan, counts, valid, init, processes)
     if not plan.objective.is_point or plan.posterior == "nuts":
         refuse_after_fork()  # these use jax
     clicks = CLICK_MODELS[plan.click_model]
@@ -166,7 +172,7 @@ def fit_model(
     if clicks.has_latent_state:
         return _fit_reading(plan, counts, train, held_out, scaler, starts[0], progress)
     if plan.climbs:
-        climb = Climb(plan.click_model, plan.anchor, plan.known, settings, progress)
+        climb = Climb(plan.click_model, plan.anchor, plan.known, settings, progress, processes)
         trained = climb.run(train, held_out, starts, weight)
     else:
         saved = None
@@ -177,17 +183,21 @@ def fit_model(
                 "versions": f"epiclick {version('epiclick')}, jax {version('jax')}",
             }
             saved = Checkpoint(checkpoint, run)
-        trained = _train(plan, train, held_out, scaler, weight, starts, saved, resume, progress)
+        trained = _train(
+            plan, train, held_out, scaler, weight, starts, saved, resume, progress, processes
+        )
     fitted, bias = _gather(plan, counts, train, held_out, trained, scaler), None
     if plan.posterior is not None:
         affine = fitted.clicks.is_affine
         # the posterior is that of all pairs, including those held out for early stopping
         if scaler is None:
-            whole = PairSet.distinct(counts, plan.training.batch_size, affine=affine)
-        else:
-            fitted, exposure = _exposed(plan, fitted, counts)
             size = plan.training.batch_size
-            whole = PairSet.of(counts, scaler, size, affine=affine, exposure=exposure)
+            whole = PairSet.distinct(counts, size, affine=affine, processes=processes)
+        else:
+            share = Share.of(counts, processes) if processes.count > 1 else None
+            fitted, exposure = _exposed(plan, fitted, counts, share)
+            size = plan.training.batch_size
+            whole = PairSet.of(counts, scaler, size, affine=affine, exposure=exposure, share=share)
         parameters, posterior, bias = find_posterior(
             whole,
             fitted.parameters,
@@ -208,7 +218,43 @@ def fit_model(
         fitted, train, plan.level, plan.known, randomised, ratios, plan.moved, counts, bias
     )
     summary = replace(fitted.training, checks=found.records, warnings=found.warnings)
-    return replace(fitted, training=summary, items=_items(fitted, counts, plan.level))
+    items = _items(fitted, counts, plan.level, processes)
+    return replace(fitted, training=summary, items=items)
+
+
+def _check_processes(
+    plan: Plan,
+    counts: ClickCounts,
+    valid: ClickCounts | None,
+    init: FittedModel | None,
+    processes: Collective,
+) -> None:
+    """Refuse, in all processes, what cannot be fitted by several, or other data in one of them."""
+    clicks = CLICK_MODELS[plan.click_model]
+    reasons = {
+        f"a {clicks.title}": clicks.has_latent_state,
+        f"estimator={plan.settings.get('estimator')!r}": not plan.objective.is_point,
+        "theta_posterior='nuts'": plan.posterior == "nuts",
+        f"members={plan.training.members}": plan.training.members > 1,
+        "conversions": counts.conversions is not None,
+    }
+    if named := [name for name, is_so in reasons.items() if is_so]:
+        raise InputError(
+            f"{' and '.join(named)} cannot be fitted by several processes; these fit click models "
+            "whose pages need no completion, with estimator='marginal', "
+            "theta_posterior='laplace' and members=1. Fit it in one process",
+            code="not-distributed",
+        )
+    own = f"{_digest(counts, valid, init)} {digest_settings(_dependencies(plan))}".encode()
+    differs = own != processes.from_first(own)
+    (numbers,) = processes.sum([np.eye(processes.count)[processes.rank] * differs])
+    if numbers.any():
+        other = ", ".join(map(str, np.flatnonzero(numbers)))
+        raise InputError(
+            f"process {other} read another log, features or settings than process 0; give all "
+            "processes the same command and the same files",
+            code="processes-differ",
+        )
 
 
 def _fit_reading(
@@ -310,9 +356,9 @@ def _with_body(
 
 
 def _exposed(
-    plan: Plan, fitted: FittedModel, counts: ClickCounts
+    plan: Plan, fitted: FittedModel, counts: ClickCounts, share: Share | None
 ) -> tuple[FittedModel, np.ndarray | None]:
-    """The model with a last layer that also takes exposure, and the exposure of all pairs.
+    """The model with a last layer that also takes exposure, and the exposure of its share of pairs.
 
     Networks are trained without it. A last layer that takes only the last units stays as it is.
     """
@@ -326,18 +372,27 @@ def _exposed(
         parameters=_with_exposure(fitted.parameters),
         members=tuple(map(_with_exposure, fitted.members)),
     )
-    return exposed, _exposure_columns(counts, scaler, layers, model)
+    return exposed, _exposure_columns(counts, scaler, layers, model, share)
 
 
 def _exposure_columns(
-    counts: ClickCounts, scaler: FeatureScaler, layers: Layers, model: ExposureModel
+    counts: ClickCounts,
+    scaler: FeatureScaler,
+    layers: Layers,
+    model: ExposureModel,
+    share: Share | None = None,
 ) -> np.ndarray:
-    """(pairs, columns) float32 of exposure, which follow the features."""
+    """(pairs, columns) float32 of exposure, which follow the features; 0 for pairs of others."""
     features, rows = counts.features, counts.feature_row
     assert features is not None
     assert rows is not None
-    found = exposure_of(model, scaler, layers, features, rows, counts.placed)
-    return found.columns()
+    if share is None or share.own is None:
+        return exposure_of(model, scaler, layers, features, rows, counts.placed).columns()
+    (own,) = np.nonzero(share.own)
+    found = exposure_of(model, scaler, layers, features, rows[own], counts.placed.at(own)).columns()
+    columns = np.zeros((len(counts), found.shape[1]), found.dtype)
+    columns[own] = found
+    return columns
 
 
 def _with_exposure(parameters: Parameters) -> Parameters:
@@ -397,15 +452,29 @@ def _train(
     saved: Checkpoint | None,
     resume: bool,
     progress: bool,
+    processes: Collective = ALONE,
 ) -> Trained:
     """Parameters of each network after training by mini-batches."""
     batch_size = pairs_per_batch(plan, len(train))
     shapes, valid_shapes = plan.shapes or (None, None)
     affine = CLICK_MODELS[plan.click_model].is_affine
-    pairs = PairSet.of(train, scaler, batch_size, weight=weight, shapes=shapes, affine=affine)
+    shards = shards_of(batch_size) if plan.objective.is_point and shapes is None else 1
+    divided = shards > 1 or processes.count > 1
+    pairs = PairSet.of(
+        train,
+        scaler,
+        batch_size,
+        weight=weight,
+        shapes=shapes,
+        affine=affine,
+        share=Share.of(train, processes, shards) if divided else None,
+    )
     valid = None
     if held_out is not None:
-        valid = PairSet.of(held_out, scaler, batch_size, shapes=valid_shapes, affine=affine)
+        share = Share.of(held_out, processes) if processes.count > 1 else None
+        valid = PairSet.of(
+            held_out, scaler, batch_size, shapes=valid_shapes, affine=affine, share=share
+        )
     with TrainingBar(plan.training.epochs, len(pairs.batches), shown=progress) as bar:
         training = Training(
             plan.objective,
@@ -413,12 +482,12 @@ def _train(
             pairs,
             valid,
             plan.training,
-            keep=saved.keep if saved else None,
+            keep=saved.keep if saved and not processes.rank else None,
             progress=bar,
         )
         state = training.start()
         if resume and saved is not None:
-            state = saved.load(state)
+            state = saved.load(state, processes)
             bar.resume(len(state.history))
         state = training.run(state)
     return Trained(state.best, state.history, state.best_epoch)
@@ -662,11 +731,13 @@ def _gather(
     )
 
 
-def _items(fitted: FittedModel, counts: ClickCounts, level: float) -> Items | None:
+def _items(
+    fitted: FittedModel, counts: ClickCounts, level: float, processes: Collective
+) -> Items | None:
     """For a model without features, relevance of all pairs of the log given their clicks."""
     if fitted.features is not None:
         return None
-    return known_items(fitted, counts, level)
+    return known_items(fitted, counts, level, processes)
 
 
 def _digest(counts: ClickCounts, valid: ClickCounts | None, init: FittedModel | None) -> str:

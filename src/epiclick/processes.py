@@ -38,8 +38,8 @@ def refuse_after_fork() -> None:
         raise InputError(
             "this process was forked after jax had started, and jax cannot run in it: a fork does "
             "not copy its threads. Start processes with multiprocessing.get_context('spawn') "
-            "(joblib: backend='loky'), or fork before jax starts. Only the paper's estimators and "
-            "theta_posterior='nuts' need jax; all else works here.",
+            "(joblib: backend='loky'), or fork before jax starts. Only the paper's estimators, "
+            "theta_posterior='nuts' and distributed() need jax; all else works here.",
             code="forked-after-jax",
         )
 

@@ -5,6 +5,7 @@ A page is read from top to bottom, in its own folder:
 - a `csv`, `tsv`, `json` or `sql` block after a line such as "`clicks.csv`:" is written to that file;
 - every command of an `sh` block and every `python` block is run, each in a fresh namespace, but in
   this process, since importing libraries again would take most of the time;
+- `bash`, `py` and `yaml` blocks are for a cluster, and are not run;
 - a `text` block is the output of the block before it. A line `...` stands for any lines.
 
 Numbers in the output may differ slightly, since machines round differently, but words may not. A
@@ -28,6 +29,7 @@ from epiclick.cli.main import run
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 FILES = ("csv", "tsv", "json", "sql")
+NOT_RUN = ("bash", "py", "yaml")
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 SECONDS = re.compile(r"in \d+(?:\.\d+)? s\b")
 OPTIONAL_PACKAGES = ("xgboost",)
@@ -78,7 +80,7 @@ def run_page(page: Path, folder: Path) -> list[Ran]:
                 ran.append(Ran(block.text, *run_python(block.text, folder)))
         elif block.kind == "text":
             ran[-1] = Ran(ran[-1].source, ran[-1].printed, block.text, ran[-1].code)
-        else:
+        elif block.kind not in NOT_RUN:
             raise AssertionError(f"{page.name}: unknown kind of block: {block.kind}")
     return ran
 

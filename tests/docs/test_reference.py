@@ -55,7 +55,7 @@ def unknown(command: str) -> str | None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_verbs_and_options_exist(page: Path) -> None:
     text = page.read_text().replace("\\\n", " ")
-    fenced = "".join(re.findall(r"^```sh\n(.*?)^```", text, re.S | re.M))
+    fenced = "".join(re.findall(r"^```(?:sh|bash)\n(.*?)^```", text, re.S | re.M))
     prose = re.sub(r"^```.*?^```", "", text, flags=re.S | re.M)
     lines = re.findall(r"^(epiclick .*)$", fenced, re.M)
     lines += re.findall(r"^    (epiclick [a-z-]+ .*)$", prose, re.M)

@@ -7,8 +7,9 @@ same number in all batches of a bucket.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -130,6 +131,14 @@ class Batches:
         return _by_bucket(self.counts, self.affine)
 
     @cached_property
+    def _bucket(self) -> np.ndarray:
+        """(pairs,) bucket of each pair."""
+        bucket = np.empty(len(self.counts), np.uint8)
+        for number, members in enumerate(self._members):
+            bucket[members] = number
+        return bucket
+
+    @cached_property
     def _needed_slots(self) -> tuple[int, ...] | None:
         """Slots of each bucket; None where counts are stored for all contexts."""
         return _slots(self.counts, self._members) if self.compact else None
@@ -177,8 +186,25 @@ class Batches:
             turn += more
         return ends
 
+    def total(self, pairs: np.ndarray) -> Any:
+        """Total weight of the pairs of a batch, for each network if weights differ."""
+        present = pairs[pairs >= 0]
+        return len(present) if self.weight is None else self.weight[..., present].sum(axis=-1)
+
+    def assemble_part(self, pairs: np.ndarray, whole: Any = None) -> PairBatch:
+        """Counts of some of the pairs of a batch, in its order and without padding.
+
+        `whole` is the total weight of the batch.
+        """
+        sizes = np.bincount(self._bucket[pairs], minlength=BUCKETS).tolist()
+        return replace(self._assembled(pairs, _joined(sizes)), whole=whole)
+
     def assemble(self, pairs: np.ndarray) -> PairBatch:
         """Counts of the pairs of one batch, in the order and shapes of `epoch`."""
+        return self._assembled(pairs, _joined(self.capacity))
+
+    def _assembled(self, pairs: np.ndarray, sizes: Sequence[tuple[range, int]]) -> PairBatch:
+        """Counts of pairs, of which so many are in each of the program's buckets."""
         present = pairs >= 0
         slots, kept = self.slots, self._kept
         # rows of all pairs, whose last is padding, or of these pairs
@@ -188,7 +214,7 @@ class Batches:
         own = 1.0 if self.weight is None else self.weight[..., np.where(present, pairs, 0)]
         weight = np.where(present, own, 0.0)
         buckets, start = [], 0
-        for joined, capacity in _joined(self.capacity):
+        for joined, capacity in sizes:
             part = rows[start : start + capacity]
             start += capacity
             last = joined[-1]

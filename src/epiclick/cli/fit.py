@@ -11,12 +11,14 @@ from typer import Option
 from epiclick.arguments import ThetaPosterior
 from epiclick.cli import console, options
 from epiclick.cli.help import Verb
+from epiclick.collective import ALONE
 from epiclick.data.schema import LogOptions
 from epiclick.errors import InputError
 from epiclick.estimators.names import POINTWISE, EstimatorName
 
 if TYPE_CHECKING:
     from epiclick.api import BaseModel
+    from epiclick.collective import Collective
     from epiclick.data.counts import ClickCounts
 
 
@@ -205,11 +207,8 @@ def check_model_out(
     console.check_writable(out)
 
 
-def find_checkpoint(out: Path, *, resume: bool, quiet: bool) -> Path:
-    """The checkpoint of this run; notes that it would replace that of a stopped run."""
-    from epiclick.training.checkpoint import unfinished
-
-    checkpoint = unfinished(out.absolute())
+def check_checkpoint(checkpoint: Path, *, resume: bool, quiet: bool) -> None:
+    """Require one to resume from; notes that this run would replace that of a stopped run."""
     if resume and not checkpoint.exists():
         raise InputError(
             f"there is no checkpoint {checkpoint} to resume from; start over without --resume",
@@ -221,7 +220,6 @@ def find_checkpoint(out: Path, *, resume: bool, quiet: bool) -> Path:
             "would continue it)",
             quiet=quiet,
         )
-    return checkpoint
 
 
 @contextmanager
@@ -248,6 +246,15 @@ def save(model: "BaseModel", out: Path, checkpoint: Path) -> None:
             f"{error}\nThe run is kept in {checkpoint}: the same command with --resume writes the "
             "model without training again."
         ) from error
+
+
+def _connected(distributed: bool) -> "Collective":
+    """The processes of the fit; one, unless it is distributed."""
+    if not distributed:
+        return ALONE
+    from epiclick.distributed import distributed as connect
+
+    return connect()
 
 
 def _written(file: Path) -> int | None:
@@ -323,6 +330,10 @@ def fit(
         ),
     ] = None,
     level: options.Level = None,
+    distributed: Annotated[
+        bool,
+        Option("--distributed", help="Share the fit with the other processes of a cluster job."),
+    ] = False,
     cluster: options.Cluster = None,
     missing_features: options.MissingFeatures = "error",
     given: options.GivenOptions = options.NOTHING_GIVEN,
@@ -335,7 +346,11 @@ def fit(
 
     Example: epiclick fit clicks.parquet --features features.parquet --out model
     """
-    silent = quiet or as_json
+    from epiclick.training.checkpoint import unfinished
+
+    processes = _connected(distributed)
+    first = processes.rank == 0  # which alone prints and writes
+    silent = quiet or as_json or not first
     settings: dict[str, Any] = {
         "epochs": epochs,
         "seed": seed,
@@ -357,8 +372,10 @@ def fit(
     clicks = options.chosen_click_model(click_model, init)
     model = make_model(estimator, settings, clicks)
     also_read = [*features.paths, *([position_bias] if position_bias else [])]
-    check_model_out(out, [*log, *(valid or []), *also_read], init, overwrite=overwrite)
-    checkpoint = find_checkpoint(out, resume=resume, quiet=silent)
+    checkpoint = unfinished(out.absolute())
+    if first:
+        check_model_out(out, [*log, *(valid or []), *also_read], init, overwrite=overwrite)
+        check_checkpoint(checkpoint, resume=resume, quiet=silent)
 
     with console.collect_warnings(quiet=silent) as warnings:
         start, log_options, usual = None, given.over(options.DEFAULTS), options.DEFAULTS.cluster
@@ -414,11 +431,17 @@ def fit(
                 checkpoint=checkpoint,
                 resume=resume,
                 progress=not silent,
+                processes=processes,
                 **slices,
             )
-            save(model, out, checkpoint)
-        checkpoint.unlink(missing_ok=True)
+            if first:
+                save(model, out, checkpoint)
+        if first:
+            checkpoint.unlink(missing_ok=True)
+        processes.close()
 
+    if not first:
+        return
     if as_json:
         stored = (each for each in model.fitted_.training.warnings if each not in warnings)
         console.print_json(console.json_safe(fit_record(model, counts, [*warnings, *stored])))

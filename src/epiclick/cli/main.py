@@ -1,5 +1,6 @@
 """The `epiclick` command and its verbs."""
 
+import os
 import sys
 from collections.abc import Callable
 from typing import Annotated
@@ -83,4 +84,9 @@ def begin(
 
 def run() -> None:
     """Run the command line."""
-    sys.exit(exit_code(lambda: app(prog_name="epiclick", standalone_mode=False)))
+    code = exit_code(lambda: app(prog_name="epiclick", standalone_mode=False))
+    shared = sys.modules.get("epiclick.distributed")
+    if code and shared is not None and shared.is_connected():
+        # jax would first wait for the other processes, which wait for this one
+        os._exit(code)
+    sys.exit(code)

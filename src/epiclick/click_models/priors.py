@@ -301,8 +301,14 @@ class EffectsPrior:
         from scipy.optimize import minimize  # slow to import, and needed to fit only
 
         bounds = [(np.log(LEAST_SPREAD), np.log(MOST_SPREAD))] * len(self.spreads)
+        # one-sided differences would turn rounding of the last digit into one of the sixth
         found = minimize(
-            loss, np.log(self.spreads), method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-9}
+            loss,
+            np.log(self.spreads),
+            jac="3-point",
+            method="L-BFGS-B",
+            bounds=bounds,
+            options={"ftol": 1e-9},
         )
         return replace(self, spreads=np.exp(found.x))
 

@@ -149,10 +149,12 @@ class PairBatch:
     Attributes:
         buckets: pairs of the batch, in its order.
         weight: (pairs,) weight of each pair; 0 for padding.
+        whole: total weight of the batch that these pairs are a part of; None for all of it.
     """
 
     buckets: tuple[Bucket, ...]
     weight: Any
+    whole: Any = None
 
     @property
     def has_slots(self) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 from epiclick.batching.batches import Batches
 from epiclick.batching.pairset import PairSet
 from epiclick.click_models.registry import click_model
+from epiclick.collective import ALONE, Collective
 from epiclick.data.counts import ClickCounts
 from epiclick.fitted.parameters import Parameters, from_vector, to_vector
 from epiclick.posterior.density import Density
@@ -34,6 +35,7 @@ class Climb:
         known: position bias known from elsewhere.
         settings: the number of epochs is that of steps, at most.
         progress: whether to show a progress bar, on a terminal.
+        processes: that share the work.
     """
 
     clicks: str
@@ -41,6 +43,7 @@ class Climb:
     known: KnownBias | None
     settings: TrainingSettings
     progress: bool
+    processes: Collective = ALONE
 
     def run(
         self,
@@ -59,11 +62,12 @@ class Climb:
         """
         clicks = click_model(self.clicks)
         affine = clicks.is_affine
-        pairs = PairSet.distinct(train, self.settings.batch_size, affine=affine)
+        size, processes = self.settings.batch_size, self.processes
+        pairs = PairSet.distinct(train, size, affine=affine, processes=processes)
         density = make_density(pairs, starts[0], clicks, self.anchor, self.known)
         valid = None
         if held_out is not None:
-            of_held_out = PairSet.distinct(held_out, self.settings.batch_size, affine=affine)
+            of_held_out = PairSet.distinct(held_out, size, affine=affine, processes=processes)
             valid = make_density(of_held_out, starts[0], clicks, self.anchor, self.known)
         history: list[Epoch] = []
         began = time.monotonic()

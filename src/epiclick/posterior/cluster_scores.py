@@ -28,6 +28,7 @@ from scipy.special import ndtri, stdtrit
 
 from epiclick.batching.batches import Batches
 from epiclick.batching.pairset import PairSet
+from epiclick.batching.shares import Share
 from epiclick.data.clusters import ClusterCounts
 from epiclick.data.counts import ClickCounts
 from epiclick.likelihood.batch_gradient import batch_gradient
@@ -104,6 +105,7 @@ def cluster_scores(density: Density, vector: np.ndarray, clusters: ClusterCounts
     scores = np.zeros((clusters.groups, len(vector)))
     for group, score in on_all_cores(of, _pieces(whole, clusters)):
         scores[group] += score
+    (scores,) = whole.pairs.processes.sum([scores])
     return scores
 
 
@@ -113,7 +115,10 @@ def _every_pair(density: Density) -> Density:
     if pairs.origin is None:
         return density
     batches = pairs.batches
-    every = PairSet.of(pairs.origin.counts, None, batches.batch_size, affine=batches.affine)
+    counts, share = pairs.origin.counts, None
+    if pairs.share is not None:
+        share = Share.of(counts, pairs.processes)
+    every = PairSet.of(counts, None, batches.batch_size, affine=batches.affine, share=share)
     return replace(density, pairs=every)
 
 

@@ -135,7 +135,7 @@ class Density:
 
     def value(self, vectors: np.ndarray) -> np.ndarray:
         """Log density of each of (draws, size) vectors, up to the same constant: (draws,)."""
-        total = np.array([self.prior.log_density(vector) for vector in vectors])
+        total = np.zeros(len(vectors))
 
         def of(part: Part) -> list[float]:
             found = []
@@ -149,7 +149,8 @@ class Density:
 
         for more in on_all_cores(of, self.parts()):
             total += more
-        return total
+        (total,) = self.pairs.processes.sum([total])
+        return np.array([self.prior.log_density(vector) for vector in vectors]) + total
 
     def relative(self, centre: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """Log density of each of (draws, size) vectors minus that of a centre near them: (draws,).
@@ -157,7 +158,7 @@ class Density:
         To about 1e-8 per pair, in a fraction of the time of `value`.
         """
         free, prior = self.prior.free, self.prior.log_density
-        total = np.array([prior(vector) for vector in vectors]) - prior(centre)
+        total = np.zeros(len(vectors))
         each = [self.emitter.emission(vector[:free]) for vector in vectors]
         others = Emission(
             *(None if own[0] is None else np.stack(own) for own in zip(*each, strict=True))
@@ -177,11 +178,12 @@ class Density:
 
         for more in on_all_cores(of, self.parts()):
             total += more
-        return total
+        (total,) = self.pairs.processes.sum([total])
+        return np.array([prior(vector) for vector in vectors]) - prior(centre) + total
 
     def slope(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
         """Log density and its gradient (size,)."""
-        value, gradient = self.prior.log_density(vector), self.prior.gradient(vector)
+        value, gradient = 0.0, np.zeros(len(vector))
         jacobian = self.emitter.jacobian(vector[: self.prior.free])
 
         def of(part: Part) -> tuple[float, np.ndarray]:
@@ -199,11 +201,13 @@ class Density:
 
         for more, own in on_all_cores(of, self.parts()):
             value, gradient = value + more, gradient + own
-        return float(value), gradient
+        total, gradient = self.pairs.processes.sum([np.array(value), gradient])
+        gradient = self.prior.gradient(vector) + gradient
+        return float(self.prior.log_density(vector) + total), gradient
 
     def curvature(self, vector: np.ndarray) -> Curvature:
         """Log density with first and second derivatives, and scores by groups of queries."""
-        value, hessian = self.prior.log_density(vector), self.prior.hessian(vector)
+        value, hessian = 0.0, np.zeros((len(vector), len(vector)))
         clusters = self._clusters
         scores = np.zeros((clusters.shape[1], len(vector)))
         free = self.prior.free
@@ -226,9 +230,14 @@ class Density:
                 np.multiply(part.given, found.by_raw[:, output, None], out=by_layer[:, output::2])
             scores[there, :free] += own @ (found.by_logit @ jacobian)
             scores[there, free:] += own @ by_layer
+        total, hessian, slope, scores = self.pairs.processes.sum(
+            [np.array(value), hessian, slope, scores]
+        )
+        hessian += self.prior.hessian(vector)
         hessian[:free, :free] += self.emitter.bend(vector[:free], slope)
         gradient = scores.sum(axis=0) + self.prior.gradient(vector)
-        return Curvature(float(value), gradient, hessian, scores)
+        value = float(self.prior.log_density(vector) + total)
+        return Curvature(value, gradient, hessian, scores)
 
     def rough_hessian(self, vector: np.ndarray, most: int) -> np.ndarray:
         """(size, size) second derivatives to a few percent, in a fraction of the time.
@@ -245,16 +254,17 @@ class Density:
         weight = 0.0
 
         def of(part: Part) -> tuple[_PartCurvature, PairBatch]:
-            found = self._part_curvature(vector, part, jacobian, ROUGH_NODES, np.float32)
+            found = self._part_curvature(vector, part, jacobian, ROUGH_NODES)
             return found, part.batch
 
         for more, batch in on_all_cores(of, islice(self.parts(), 0, None, every)):
             found += more.hessian
             slope += batch.weight @ more.by_logit
             weight += batch.weight.sum()
+        found, slope, total = self.pairs.processes.sum([found, slope, np.array(weight)])
         found[:free, :free] += self.emitter.bend(vector[:free], slope)
         whole = len(batches.counts) if batches.weight is None else batches.weight.sum()
-        return self.prior.hessian(vector) + found * (whole / weight)
+        return self.prior.hessian(vector) + found * (whole / total)
 
     def _part_curvature(
         self,
@@ -262,12 +272,8 @@ class Density:
         part: Part,
         jacobian: np.ndarray,
         nodes: int,
-        precision: type[np.floating] = np.float64,
     ) -> "_PartCurvature":
-        """Of the likelihood of some pairs, without the bend of the logits.
-
-        Products of units are in the given precision.
-        """
+        """Of the likelihood of some pairs, without the bend of the logits."""
         emission, raw = self._at(vector, part)
         batch, given = part.batch, part.given
         free, size, logits = len(jacobian.T), 2 * given.shape[1], len(jacobian)
@@ -283,10 +289,10 @@ class Density:
             clicks += found.logit_logit
             units = given[own]
             for o, q in ((0, 0), (0, 1), (1, 1)):
-                blocks[o, q] += _gram(units, weight * found.raw_raw[:, o, q], precision)
-            by_logits = (weight[:, None, None] * found.logit_raw).astype(precision)
+                blocks[o, q] += _gram(units, weight * found.raw_raw[:, o, q])
+            by_logits = weight[:, None, None] * found.logit_raw
             for rows in _blocks(len(units)):
-                few = units[rows].astype(precision, copy=False)
+                few = units[rows].astype(np.float64)
                 for o in range(2):
                     cross[:, :, o] += by_logits[rows, :, o].T @ few
         blocks[1, 0] = blocks[0, 1].T
@@ -331,6 +337,7 @@ class Density:
             weight=own[chosen] * (len(counts) / most),
             affine=batches.affine,
             exposure=None if exposure is None else exposure[chosen],
+            share=None if self.pairs.share is None else self.pairs.share.at(chosen),
         )
         return replace(self, pairs=some)
 
@@ -360,13 +367,13 @@ class Density:
     def _cached(self) -> list[Part] | None:
         """All parts, if they are small enough to cache."""
         size = self.width + 3 * self.emitter.contexts  # numbers per pair, about
-        if 8 * size * len(self.pairs.batches.counts) > CACHED_BYTES:
+        pairs = len(self.pairs.batches.counts) // self.pairs.processes.count
+        if 8 * size * pairs > CACHED_BYTES:
             return None
         return list(self._computed())
 
     def _computed(self) -> Iterator[Part]:
-        chosen = self.pairs.batches.epoch()
-        for pairs, (inputs, batch) in zip(chosen, self.pairs.epoch(), strict=True):
+        for pairs, (inputs, batch) in zip(self.pairs.own_pairs(), self.pairs.epoch(), strict=True):
             units = activations(self.body, inputs)
             taken = units[-1:] if units[-1].shape[1] == self.width else units
             ones = np.ones((len(inputs), 1), taken[-1].dtype)
@@ -411,14 +418,14 @@ GRAM_ROWS = 1024
 """Pairs at a time in products of their units with each other."""
 
 
-def _gram(units: np.ndarray, weight: np.ndarray, precision: type[np.floating]) -> np.ndarray:
+def _gram(units: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """(units, units) sum over pairs of weight times the outer product of their units.
 
     Rows of each sign are scaled by the root of their weight. The product of an array with its own
     transpose takes half the operations of other products.
     """
     total = np.zeros((units.shape[1], units.shape[1]))
-    root = np.sqrt(np.abs(weight)).astype(precision)
+    root = np.sqrt(np.abs(weight))
     for add, chosen in ((np.add, weight > 0), (np.subtract, weight < 0)):
         (rows,) = np.nonzero(chosen)
         for start in range(0, len(rows), GRAM_ROWS):
@@ -442,7 +449,8 @@ def mean_square_inputs(density: Density) -> np.ndarray:
         for rows, given in _in_float64(part.given):
             total += np.einsum("p,pu,pu->u", weight[rows], given, given)[:-1]
         count += weight.sum()
-    return total / count
+    total, whole = density.pairs.processes.sum([total, np.array(count)])
+    return total / whole
 
 
 def on_all_cores(

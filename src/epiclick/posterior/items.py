@@ -8,6 +8,7 @@ import pandas as pd
 
 from epiclick.batching.distinct import distinct_counts
 from epiclick.click_models.click_model import CONVERSION, SATISFACTION
+from epiclick.collective import ALONE, Collective
 from epiclick.data.counts import ClickCounts
 from epiclick.data.features import read_features
 from epiclick.data.folded_features import like_queries
@@ -113,21 +114,20 @@ def _conversion_columns(
     return outcome_columns(CONVERSION.name, known.mean, known.low, known.high)
 
 
-def known_items(fitted: FittedModel, counts: ClickCounts, level: float) -> Items:
+def known_items(
+    fitted: FittedModel, counts: ClickCounts, level: float, processes: Collective = ALONE
+) -> Items:
     """The posterior of its log's pairs that a model without features keeps."""
     # pairs without features that were displayed and clicked alike have the same posterior
     alike = distinct_counts(counts)
-    found = [known for _, known in posteriors(fitted, counts.subset(alike.first), level)]
-    betas = [known.betas for known in found]
-    columns = (
-        [each.alpha for each in betas],
-        [each.beta for each in betas],
-        [known.low for known in found],
-        [known.high for known in found],
+    own = slice(processes.rank, None, processes.count)
+    found = [known for _, known in posteriors(fitted, counts.subset(alike.first[own]), level)]
+    columns = np.zeros((4, len(alike.first)))
+    columns[:, own] = np.concatenate(
+        [[k.betas.alpha, k.betas.beta, k.low, k.high] for k in found], axis=1
     )
-    return Items(
-        counts.query_id, counts.doc_id, *(np.concatenate(each)[alike.group] for each in columns)
-    )
+    (columns,) = processes.sum([columns])
+    return Items(counts.query_id, counts.doc_id, *columns[:, alike.group])
 
 
 def judged_items(

@@ -5,8 +5,9 @@ import json
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import pyarrow as pa
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from epiclick.collective import ALONE, Collective
 from epiclick.data.arrays import locate_rows
 from epiclick.data.checksums import (
     CHANGED,
@@ -76,8 +78,20 @@ class Checkpoint:
             ) from error
         self._written = time.monotonic()
 
-    def load(self, start: State) -> State:
-        """The last state written, in the tree structure of the state a new run starts from."""
+    def load(self, start: State, processes: Collective = ALONE) -> State:
+        """The last state written, in the tree structure of the state a new run starts from.
+
+        Of several processes only the first needs the file.
+        """
+        if processes.count > 1:
+            first = self.load(start) if not processes.rank else None
+            data = processes.from_first(b"" if first is None else self.path.read_bytes())
+            if first is not None:
+                return first
+            with TemporaryDirectory() as folder:
+                copy = replace(self, path=Path(folder, self.path.name))
+                copy.path.write_bytes(data)
+                return copy.load(start)
         try:
             with safe_open(self.path, framework="numpy") as file:
                 metadata = json.loads((file.metadata() or {})["epiclick"])

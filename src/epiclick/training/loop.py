@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from epiclick.batching.pairset import PairSet
+from epiclick.batching.shares import sum_shards
 from epiclick.errors import InputError
-from epiclick.fitted.parameters import Parameters
+from epiclick.fitted.parameters import Parameters, leaves
 from epiclick.likelihood.pairs import PairBatch
-from epiclick.training.objective import Diverged, Objective
+from epiclick.training.objective import Descent, Diverged, Objective
 from epiclick.training.optimizer import Optimizer, OptimizerState, TrainingSettings
 from epiclick.training.progress import Progress, Silent
 
@@ -214,15 +215,14 @@ class Training:
         parameters, optimizers = list(state.parameters), list(state.optimizers)
         samples, optimizer = self._rngs(SAMPLE, number), self._optimizer
         steps: list[list[tuple[float, float]]] = []
-        for inputs, batch in self.train.epoch(self._rngs(SHUFFLE, number)[0]):
+        for shards in self.train.sharded_epoch(self._rngs(SHUFFLE, number)[0]):
             steps.append([])
             for i in networks:
                 try:
-                    draws = objective.draw(samples[i], parameters[i], inputs)
+                    found = self._descent(objective, samples[i], parameters[i], shards, i)
                 except Diverged:
                     self._check_finite(number, steps[:-1])  # names the step
                     raise
-                found = objective.descent(parameters[i], inputs, _weighted(batch, i), draws)
                 largest = max(float(np.abs(leaf).max(initial=0)) for leaf in found.gradient)
                 steps[-1].append((found.log_likelihood, largest))
                 parameters[i], optimizers[i] = optimizer.update(
@@ -260,6 +260,35 @@ class Training:
             (*state.history, row),
         )
 
+    def _descent(
+        self,
+        objective: Objective,
+        rng: np.random.Generator,
+        parameters: Parameters,
+        shards: Sequence[tuple[np.ndarray, PairBatch]],
+        network: int,
+    ) -> Descent:
+        """The sum over all shards of a batch, those of other processes included."""
+        found = []
+        for inputs, batch in shards:
+            draws = objective.draw(rng, parameters, inputs)
+            batch = _weighted(batch, network)
+            found.append(objective.descent(parameters, inputs, batch, draws))
+        processes = self.train.processes
+        if processes.count == 1 and len(found) == 1:
+            return found[0]
+        # one array, so that processes exchange one
+        parts = [np.r_[each.log_likelihood, *map(np.ravel, each.gradient)] for each in found]
+        like = leaves(parameters)
+        own = sum_shards(parts) if parts else np.zeros(1 + sum(map(np.size, like)))
+        (whole,) = processes.sum([own])
+        ends = np.cumsum([1, *map(np.size, like)])
+        gradient = np.split(whole, ends[:-1])[1:]
+        return Descent(
+            float(whole[0]),
+            [part.reshape(np.shape(leaf)) for part, leaf in zip(gradient, like, strict=True)],
+        )
+
     def _validate(self, parameters: Sequence[Parameters]) -> np.ndarray | None:
         """Log-likelihood of the held-out pairs under each network, per display."""
         if self.valid is None:
@@ -270,6 +299,7 @@ class Training:
             for i, (rng, own) in enumerate(zip(rngs, parameters, strict=True)):
                 bias = self.objective.draw_bias(rng, own, inputs)
                 total[i] += self.objective.score(own, inputs, batch, bias)
+        (total,) = self.valid.processes.sum([total])
         return total / self.valid.displays
 
     @property
@@ -318,4 +348,5 @@ def _weighted(batch: PairBatch, network: int) -> PairBatch:
     """The batch with the weights that one network gives to its pairs."""
     if batch.weight.ndim == 1:
         return batch
-    return replace(batch, weight=batch.weight[network])
+    whole = None if batch.whole is None else batch.whole[network]
+    return replace(batch, weight=batch.weight[network], whole=whole)

@@ -266,8 +266,8 @@ def _betas(parameters: Parameters, inputs: np.ndarray) -> tuple[Betas, Betas]:
 
 
 def _total(batch: PairBatch) -> float:
-    """Total weight of the batch's pairs; 1 where a bootstrap has drawn none of them."""
-    return float(batch.weight.sum()) or 1.0
+    """Total weight of the whole batch's pairs; 1 where a bootstrap has drawn none of them."""
+    return float(batch.weight.sum() if batch.whole is None else batch.whole) or 1.0
 
 
 def _as_float64(gradient: Parameters) -> list[np.ndarray]:
