@@ -9,7 +9,9 @@ from scipy import special, stats
 
 from epiclick.click_models.registry import click_model
 from epiclick.fitted.parameters import ParameterPosterior, bent, floor_parameter
-from epiclick.posterior.ridge import bend, follow
+from epiclick.posterior.ridge import Corrected, bend, follow
+
+from .small_worlds import differences
 
 TRUST = click_model("trust")
 
@@ -53,7 +55,7 @@ class Banana:
 
 def test_the_curve_consists_of_modes_given_its_parameter() -> None:
     density = Banana()
-    curve = follow(cast(Any, density), np.zeros(3), density.mode, density.covariance, 1)
+    curve = follow(density, density.mode, density.covariance, 1)
     assert len(curve.psi) > 7
     np.testing.assert_allclose(curve.vectors[:, 0], density.a * curve.psi**2, atol=1e-3)
     np.testing.assert_allclose(curve.vectors[:, 2], density.b * curve.psi, atol=1e-3)
@@ -63,6 +65,7 @@ def test_the_curve_consists_of_modes_given_its_parameter() -> None:
 def test_bent_draws_have_the_moments_of_the_density_and_straight_ones_do_not() -> None:
     density = Banana()
     found = bend(cast(Any, density), density.mode, density.covariance, 1, 0)
+    assert found is not None
     rng = np.random.default_rng(0)
     count = 20_000
     psi = np.log(rng.gamma(density.shape, size=count))
@@ -135,3 +138,46 @@ def test_other_models_move_straight(name: str) -> None:
     start, moves = np.random.default_rng(0).normal(size=(2, 3, 4))
     found = click_model(name).moved(start, moves, np.eye(4))
     np.testing.assert_array_equal(found, start + moves)
+
+
+@dataclass(frozen=True)
+class Sampled(Banana):
+    """A banana of which a sample has another maximum and another Hessian."""
+
+    def sample(self, most: int, seed: int) -> Any:
+        return Banana(shape=0.8 * self.shape, a=1.2 * self.a, tau=2 * self.tau)
+
+
+def test_a_corrected_sample_has_the_maximum_and_the_hessian_of_all_pairs() -> None:
+    whole = Sampled()
+    some = whole.sample(0, 0)
+    gradient = some.slope(whole.mode)[1]
+    hessian = differences(lambda v: some.slope(v)[1], whole.mode, 1e-5)
+    more = -np.linalg.inv(whole.covariance) - hessian
+    found = Corrected(cast(Any, some), whole.mode, gradient, more)
+    np.testing.assert_allclose(found.slope(whole.mode)[1], 0, atol=1e-9)
+    own = differences(lambda v: found.slope(v)[1], whole.mode, 1e-5)
+    np.testing.assert_allclose(np.linalg.inv(-own), whole.covariance, rtol=1e-4, atol=1e-9)
+    value = differences(lambda v: found.slope(v)[0], whole.mode + 0.1, 1e-5)
+    np.testing.assert_allclose(value, found.slope(whole.mode + 0.1)[1], rtol=1e-5)
+    assert np.abs(gradient).max() > 1  # a control: the sample itself has neither
+    assert np.abs(more).max() > 1
+
+
+@dataclass(frozen=True)
+class Astray(Banana):
+    """Beside the mode the density rises without bound, or is not a number."""
+
+    far: float = np.inf
+
+    def slope(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
+        value, slope = super().slope(vector)
+        if vector[1] > self.mode[1] + 0.2:
+            return self.far, slope
+        return value, slope
+
+
+@pytest.mark.parametrize("far", [1e6, np.nan])
+def test_a_curve_that_leads_astray_is_not_followed(far: float) -> None:
+    density = Astray(far=far)
+    assert bend(cast(Any, density), density.mode, Banana().covariance, 1, 0) is None

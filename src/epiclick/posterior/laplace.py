@@ -178,10 +178,13 @@ def find_posterior(
         scores = cluster_scores(density, mode.vector, clusters)
     bayes, robust = covariances(mode, density.prior, scores)
     floor = floor_parameter(clicks, len(pairs.batches.counts.contexts), anchor)
-    if floor is None or density.prior.fixed.any():
+    curved = None
+    if floor is not None and not density.prior.fixed.any():
+        curved = bend(density, mode.vector, bayes, floor, seed)
+    if curved is None:
         mean, ridge = posterior_mean(density, mode.vector, bayes, seed), None
     else:
-        mean, ridge = bend(density, mode.vector, bayes, floor, seed)
+        mean, ridge = curved
     posterior = ParameterPosterior(
         mean=mean,
         bayes=bayes,
