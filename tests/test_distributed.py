@@ -17,7 +17,7 @@ import pytest
 import epiclick as ec
 from epiclick.api import EPISTEMIC
 from epiclick.batching import shares
-from epiclick.collective import Collective
+from epiclick.collective import Alone, Collective
 from epiclick.distributed import ADDRESS, COUNT, JOB_INDEX, NUMBER, Place, _place
 
 from .raising import raises_code
@@ -218,7 +218,7 @@ def by_two(folder: Path) -> Path:
 @pytest.mark.slow
 def test_two_processes_give_the_model_of_one_with_features(world: ec.World, by_two: Path) -> None:
     counts = counts_of(world, "pbm", bare=False)
-    alone = ec.EpistemicPBM(epochs=6, hidden=(8, 4)).fit(counts, progress=False)
+    alone = ec.EpistemicPBM(epochs=6, hidden=(8, 4)).fit(counts, progress=False, processes=Alone())
     found = differences(answers(alone, counts), answers(ec.load(by_two), counts))
     assert max(found.values()) < AGREE, found
     # below the last layer there is no rounding to differ by, either
@@ -275,11 +275,10 @@ def test_threads_give_the_model_of_one(
     assert (counts.clusters is None) == (cluster == "query")
     settings = {} if bare else {"epochs": 3, "hidden": (8, 4)}
 
-    def fit(processes: Collective | None = None) -> Any:
-        more = {} if processes is None else {"processes": processes}
-        return EPISTEMIC[kind](**settings).fit(counts, progress=False, **more)
+    def fit(processes: Collective) -> Any:
+        return EPISTEMIC[kind](**settings).fit(counts, progress=False, processes=processes)
 
-    expected = answers(fit(), counts)
+    expected = answers(fit(Alone()), counts)
     for model in Threads(count).run(fit):
         found = differences(expected, answers(model, counts))
         assert max(found.values()) < AGREE, found
@@ -292,7 +291,7 @@ def test_a_process_that_adds_nothing_of_the_other_is_noticed(world: ec.World, ba
     settings = {} if bare else {"epochs": 3, "hidden": (8, 4)}
     whole, half = (
         ec.EpistemicPBM(**settings).fit(counts, progress=False, **more)
-        for more in ({}, {"processes": Forgetful()})
+        for more in ({"processes": Alone()}, {"processes": Forgetful()})
     )
     found = differences(answers(whole, counts), answers(half, counts))
     assert min(found["mean"], found["bias"], found["robust"]) > 100 * AGREE, found

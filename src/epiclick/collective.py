@@ -36,7 +36,7 @@ class Collective(Protocol):
 
 
 class Alone:
-    """A fit in one process."""
+    """A fit in one process, with the arithmetic of several: it gives the model that they give."""
 
     count, rank = 1, 0
 
@@ -53,3 +53,4 @@ class Alone:
 
 
 ALONE = Alone()
+"""The default: a fit in one process, in whole batches."""

@@ -458,8 +458,8 @@ def _train(
     batch_size = pairs_per_batch(plan, len(train))
     shapes, valid_shapes = plan.shapes or (None, None)
     affine = CLICK_MODELS[plan.click_model].is_affine
-    shards = shards_of(batch_size) if plan.objective.is_point and shapes is None else 1
-    divided = shards > 1 or processes.count > 1
+    # alone, a fit has no need of the arithmetic of several processes, which takes longer
+    divided = processes is not ALONE and plan.objective.is_point and shapes is None
     pairs = PairSet.of(
         train,
         scaler,
@@ -467,11 +467,11 @@ def _train(
         weight=weight,
         shapes=shapes,
         affine=affine,
-        share=Share.of(train, processes, shards) if divided else None,
+        share=Share.of(train, processes, shards_of(batch_size)) if divided else None,
     )
     valid = None
     if held_out is not None:
-        share = Share.of(held_out, processes) if processes.count > 1 else None
+        share = Share.of(held_out, processes) if divided else None
         valid = PairSet.of(
             held_out, scaler, batch_size, shapes=valid_shapes, affine=affine, share=share
         )

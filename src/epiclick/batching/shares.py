@@ -5,9 +5,9 @@ are those of a fit in one process: every process computes its own pairs of each,
 is added to what others find.
 
 Sums in float32, of which training has some, depend on which pairs are added together, and hundreds
-of steps amplify a difference in the last digit to one in the third. So a large batch is always
-divided into *shards*, by query. Each is computed by itself, in one process or in several, and
-shards are added in float64 and in the same order:
+of steps amplify a difference in the last digit to one in the third. So where processes share a
+fit, a large batch is divided into *shards*, by query. Each is computed by itself, in one process or
+in several, and shards are added in float64 and in the same order:
 
 .. math:: \Sigma(s_0, s_1, s_2, \dots) = \Sigma(s_0, s_2, \dots) + \Sigma(s_1, s_3, \dots),
 
