@@ -1,8 +1,9 @@
 """A whole fit in one process on one core, and in two processes on one core each.
 
 Every process reads the same counts and features from files, on its core (`taskset`), and fits the
-default model. Reported are processor and wall seconds of the fits themselves, by process, the
-ratio of wall seconds, and how far the two models are apart.
+default model; one process also in the arithmetic of several. Reported are processor and wall
+seconds of the fits themselves, by process, ratios to the ordinary fit of one process, and how far
+two models of the same arithmetic are apart.
 
     python benchmarks/distributed.py [--queries 10000 --features 136 --pages 50000]
 """
@@ -23,14 +24,18 @@ from typing import Any
 import numpy as np
 
 import epiclick as ec
+from epiclick.collective import Alone
 
+SHARDS = "BENCHMARK_IN_SHARDS"
 POSITIONS, DOCS = 10, 20
 
 
 def fit_here(folder: Path, out: Path) -> dict[str, Any]:
     """One process of a fit, shared if the environment says so."""
     shared = "JAX_COORDINATOR_ADDRESS" in os.environ
-    processes = {"processes": ec.distributed()} if shared else {}
+    processes: dict[str, Any] = {"processes": ec.distributed()} if shared else {}
+    if SHARDS in os.environ:
+        processes = {"processes": Alone()}
     counts = ec.read_log(folder / "clicks.parquet", features=folder / "features.parquet")
     import_module("epiclick.conversion_fit")  # with all that a fit loads, which is no part of it
     began, used = time.perf_counter(), _processor()
@@ -59,7 +64,7 @@ def _processor() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def run(folder: Path, count: int) -> list[dict[str, Any]]:
+def run(folder: Path, count: int, *, in_shards: bool = False) -> list[dict[str, Any]]:
     """The records of `count` processes that start together, each pinned to a core of its own."""
     cores = sorted(os.sched_getaffinity(0))[:count]
     with socket.socket() as place:
@@ -75,6 +80,8 @@ def run(folder: Path, count: int) -> list[dict[str, Any]]:
                 "JAX_PROCESS_ID": str(number),
             }
         out = folder / f"{count}-{number}.npz"
+        if in_shards:
+            environment[SHARDS] = "1"
         command = ["taskset", "-c", str(core), sys.executable, __file__, "--one", folder, out]
         begun.append(
             subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, env=environment)
@@ -107,6 +114,7 @@ def main() -> None:
         world.save(folder)
         ec.read_features(folder / "features.parquet")  # which caches them for all
         (one,), two = run(folder, 1), run(folder, 2)
+        (in_shards,) = run(folder, 1, in_shards=True)
         first, second = (np.load(folder / f"{count}-0.npz") for count in (1, 2))
         apart = {name: float(np.nanmax(np.abs(first[name] - second[name]))) for name in first}
     record = {
@@ -114,6 +122,7 @@ def main() -> None:
         "features": asked.features,
         "load": os.getloadavg()[0],
         "one_process": one,
+        "one_process_in_shards": in_shards,
         "two_processes": two,
         "speed_up": round(one["wall"] / max(each["wall"] for each in two), 2),
         "speed_up_processor": round(one["processor"] / max(each["processor"] for each in two), 2),
