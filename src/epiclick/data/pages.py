@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, reduce
-from operator import add
+from functools import cache
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from epiclick.data.counting import RowRule, bad_rows, number, row_rules
 from epiclick.data.page_clicks import LEVELS, SAMPLED_PAGES, PageClicks, least_level
@@ -14,7 +15,6 @@ from epiclick.errors import Problem
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
-    import numpy as np
     import pyarrow as pa
 
 PROVABLE_PAGE_LENGTH = 20
@@ -143,15 +143,16 @@ def tallied(log: "ir.Table", least: int, *also: str) -> "tuple[dict[str, np.ndar
     page = log.group_by(["page_id", *also]).aggregate(
         displays=log.count(), clicks=number(log.click).sum().cast("int64")
     )
-    level: Any = LEVELS - 1
+    lowest: Any = 0
     if hashed is not None:
-        own = hashed(page.page_id)
-        zeros = [(own % (1 << bits) == 0).cast("int64") for bits in range(1, LEVELS)]
-        level = reduce(add, zeros)
-    page = page.mutate(level=level)
-    keys = [*also, "level", "displays", "clicks"]
+        own = (hashed(page.page_id) % (1 << (LEVELS - 1))).cast("int64")
+        lowest = own & -own  # the lowest bit of the hash, 0 where all of these are
+    page = page.mutate(lowest=lowest)
+    keys = [*also, "lowest", "displays", "clicks"]
     table = page.group_by(keys).aggregate(pages=page.count()).to_pyarrow()
-    columns = {name: table[name].to_numpy() for name in ("displays", "clicks", "pages", "level")}
+    columns = {name: table[name].to_numpy() for name in ("displays", "clicks", "pages")}
+    bit = table["lowest"].to_numpy()
+    columns["level"] = np.where(bit == 0, LEVELS - 1, np.frexp(bit)[1] - 1)
     return columns, table.select(list(also))
 
 
