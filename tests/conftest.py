@@ -1,5 +1,6 @@
 """Shared fixtures: separate caches, the public sample data, small logs to break."""
 
+import gc
 import os
 import shutil
 import signal
@@ -37,6 +38,16 @@ if "XLA_FLAGS" not in os.environ and "jax" not in sys.modules:
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # so it is for whatever a shell starts in the background: tests of Ctrl-C would wait for ever
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector pass over what stays to the end, and run less often.
+
+    It took 2.3 of 34 seconds of the tests of `epiclick compare`, and takes 0.7 so.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
 
 
 def pytest_unconfigure() -> None:

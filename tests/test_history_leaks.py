@@ -203,6 +203,7 @@ def test_slots_of_rankings(fitted, both):
     assert one.given.max() < len(given) < len(fitted.contexts)
 
 
+@pytest.mark.slow
 def test_page_rules(logs):
     doubled = logs[0].assign(position=np.where(logs[0].position == 3, 2, logs[0].position))
     again = logs[1].assign(position=doubled.position)

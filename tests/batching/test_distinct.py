@@ -58,6 +58,7 @@ def expected_groups(rows: list[dict]) -> list[list[int]]:
     return list(groups.values())
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(rows=st.lists(pair_rows, min_size=1, max_size=30), parts=st.integers(1, 3))
 def test_groups_are_those_of_a_dictionary(rows: list[dict], parts: int) -> None:

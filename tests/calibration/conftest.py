@@ -14,7 +14,7 @@ def tiny() -> Family:
     return TINY
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def right_answers():
     """Makes a calibrated method's answers on values of one world, which share an error."""
 

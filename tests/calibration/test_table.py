@@ -13,7 +13,7 @@ from epiclick.evaluation.coverage import crps
 WORLDS = 240
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def answers(right_answers) -> list[dict[str, Answers]]:
     # a stream each, so that a new quantity does not change the others; of seeds 0 to 11, two flag
     # one of 21 results, as 1 in 100 should

@@ -45,6 +45,7 @@ def test_a_table_left_to_rich_would_be_cut(capsys: pytest.CaptureFixture) -> Non
 CELL = st.lists(st.text("abc019.-", min_size=1, max_size=9), max_size=3).map(" ".join)
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(st.lists(st.tuples(CELL, CELL, CELL), min_size=1, max_size=4), st.integers(0, 60))
 def test_columns_hold_their_longest_words_and_no_more_than_they_want(

@@ -59,6 +59,7 @@ def model(data: Path) -> Path:
     return data / "model"
 
 
+@pytest.mark.slow
 def test_each_choice_that_is_needed_is_asked_for(data: Path, tmp_path: Path) -> None:
     fit = ("fit", data / "log.parquet", *tables(data), "--out", tmp_path / "model")
     done = epiclick(*fit)
@@ -72,6 +73,7 @@ def test_each_choice_that_is_needed_is_asked_for(data: Path, tmp_path: Path) -> 
     ).assert_refused("--features", "option-does-not-apply")
 
 
+@pytest.mark.slow
 def test_a_later_snapshot_is_reported(data: Path, model: Path) -> None:
     how = ("--features-as-of", "latest")
     done = epiclick("evaluate", model, data / "log.parquet", *tables(data), *how, "--json")
@@ -106,6 +108,7 @@ def test_all_verbs_read_the_tables_as_the_model_does(
     assert selected.code == 0, selected.err
 
 
+@pytest.mark.slow
 def test_tables_of_items_alone_take_candidates_from_log_and_rankings(
     data: Path, tmp_path: Path
 ) -> None:

@@ -29,6 +29,7 @@ def show(shop: Path) -> pd.DataFrame:
     return pages.assign(click=(pages["team"] == "new").astype(int))
 
 
+@pytest.mark.slow
 def test_pages_are_written_and_their_clicks_analysed(shop: Path) -> None:
     pages = show(shop)
     pages.drop(columns="team").to_csv("log.csv", index=False)

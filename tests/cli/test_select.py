@@ -13,6 +13,7 @@ import pytest
 import epiclick as ec
 from epiclick.cli import console
 from epiclick.cli.select import print_selection
+from epiclick.selection import select_model
 from epiclick.selection.parsimony import ModelScores
 from epiclick.selection.selected import Selection
 
@@ -64,9 +65,18 @@ def test_the_record_is_written_and_shown_in_a_report(log: Path, tmp_path: Path) 
     refused.assert_refused("epiclick select --out", "file-missing")
 
 
+@pytest.fixture(scope="module")
+def selection(log: Path) -> Selection:
+    """Of the models of the tables, fitted once for all widths."""
+    return ec.select(log, ("pbm", "ubm"), holdout=0.1, progress=False)
+
+
 @pytest.mark.parametrize("width", [60, 80, 120])
-def test_tables_fit_the_terminal(width: int, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_fit_the_terminal(
+    width: int, log: Path, selection: Selection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setattr(select_model, "select", lambda *_, **__: selection)
     done = epiclick("select", log, "--models", "pbm,ubm", "--holdout", 0.1)
     assert (done.code, done.err) == (0, ""), done.err
     assert max(map(len, done.out.splitlines())) <= width

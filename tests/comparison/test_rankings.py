@@ -208,6 +208,7 @@ def test_a_context_may_have_the_name_of_an_alias():
     assert "position and slot" in refused(rows, "ambiguous-column")
 
 
+@pytest.mark.slow
 @given(data=st.data())
 @settings(max_examples=25, deadline=None)
 def test_the_order_of_rows_changes_nothing(data):

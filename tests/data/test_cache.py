@@ -193,6 +193,7 @@ def test_without_the_cache_nothing_is_kept(source, folder, tmp_path, monkeypatch
     assert list(tmp_path.glob("epiclick-*")) == []
 
 
+@pytest.mark.slow
 def test_temporary_values_are_removed_at_exit(source: Path, tmp_path: Path) -> None:
     script = f"""
 import sys, tempfile

@@ -24,6 +24,7 @@ def source(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["matrix.npy", "keys.arrow", "meta.json"])
 def test_no_flip_or_cut_changes_what_is_read(source: Path, folder: Path, name: str) -> None:
     """The entry is rebuilt, or is exactly the same."""

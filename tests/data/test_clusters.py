@@ -114,6 +114,7 @@ def chosen(rows: pd.DataFrame, **settings: object) -> str | None:
     return None if clusters is None else clusters.by
 
 
+@pytest.mark.slow
 def test_users_or_pages_replace_few_queries() -> None:
     rows = log()
     assert chosen(rows) == "user"

@@ -45,6 +45,7 @@ def same(counts: ClickCounts, expected: pd.DataFrame, keys: list[str]) -> bool:
     return own.astype(object).equals(expected.astype(object))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(rows=entries, order=st.randoms())
 def test_table_in_any_order_gives_the_same_counts(rows: dict, order) -> None:

@@ -43,6 +43,7 @@ def by_number(small_log: pd.DataFrame) -> ClickCounts:
     return read_log(small_log.assign(**codes), page_parts=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["by_text", "by_number"])
 def test_damage_is_refused_or_harmless(
     name: str, tmp_path: Path, request: pytest.FixtureRequest
@@ -55,6 +56,7 @@ def test_damage_is_refused_or_harmless(
     assert refused > same
 
 
+@pytest.mark.slow
 def test_damage_is_refused_or_harmless_where_a_log_is_read(
     by_text: ClickCounts, tmp_path: Path
 ) -> None:
@@ -76,6 +78,7 @@ def test_a_column_name_that_is_not_utf8_is_refused(by_text: ClickCounts, tmp_pat
     assert str(file) in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_flip_is_found_when_read_together_with_a_foreign_file(
     small_log: pd.DataFrame, tmp_path: Path
 ) -> None:

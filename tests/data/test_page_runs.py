@@ -40,6 +40,7 @@ def by_hand(rows: list[tuple]) -> tuple[int, bool] | None:
     return len(runs), pages == sorted(pages)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(
     rows=rows_of_pages,

@@ -78,6 +78,7 @@ def test_files_of_text_with_ids_of_both_kinds(tmp_path: Path) -> None:
     assert as_pages(ec.read_log(tmp_path / "log.csv")) == by_hand(log)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["pbm", "dcm"])
 def test_of_many_pages_whole_ones_are_sampled(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     log = some_log(pages=2_000)

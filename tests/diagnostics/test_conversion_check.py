@@ -81,6 +81,7 @@ def test_the_variance_of_a_stratum_is_hypergeometric() -> None:
     assert variance == pytest.approx(hypergeom(12, 5, y).var())
 
 
+@pytest.mark.slow
 def test_false_alarms_are_rare_and_real_effects_are_found() -> None:
     runs = 200
     rates = {

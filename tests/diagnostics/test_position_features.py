@@ -76,6 +76,7 @@ def test_no_false_alarm_where_rankers_combine_features_and_leaks_are_found(setti
     assert leaked.found[0].correlation == pytest.approx(-1, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_the_warning_says_what_is_right_and_what_is_wrong() -> None:
     counts = log_of(0)
     with warnings.catch_warnings():

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ PAGES = sorted((ROOT / "docs").rglob("*.md"))
 REFERENCE = (ROOT / "docs" / "reference.md").read_text()
 
 
+@cache
 def verbs() -> dict[str, Any]:
     group: Any = typer.main.get_command(app)
     return group.commands

@@ -9,6 +9,8 @@ import pytest
 
 import epiclick
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

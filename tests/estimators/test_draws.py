@@ -44,6 +44,7 @@ def test_relevance_follows_its_beta(alpha: float, beta: float) -> None:
     assert p_value(log_zeta, shifted if alpha > 1 else 1.05 * alpha, beta) < LEAST_P
 
 
+@pytest.mark.slow
 def test_no_logarithm_is_infinite_however_many_are_drawn() -> None:
     """An exponential in float32 is 0 once in 2**23 draws: here that would be seven times."""
     tiny = Betas(np.full(1_000, 1e-9), np.full(1_000, 1e-9))

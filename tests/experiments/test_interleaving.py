@@ -147,6 +147,7 @@ def test_the_other_ranker_may_come_first(clicked: pd.DataFrame) -> None:
     assert other.verdict == found.verdict
 
 
+@pytest.mark.slow
 def test_teams_may_come_from_the_pages(clicked: pd.DataFrame) -> None:
     plain = ec.analyse_interleaving(clicked).to_dict()
     pages, log = clicked.drop(columns="click"), clicked.drop(columns="team")
@@ -169,6 +170,7 @@ def test_intervals_exclude_no_difference_as_rarely_as_they_say() -> None:
     assert excluded["page"] > 0.15 * tests  # pages of a query are alike
 
 
+@pytest.mark.slow
 def test_bad_logs_are_refused(clicked: pd.DataFrame) -> None:
     log, pages = clicked.drop(columns="team"), clicked.drop(columns="click")
     with raises_code("team-missing"):

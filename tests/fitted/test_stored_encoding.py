@@ -47,6 +47,7 @@ def by_hand(model: ec.EpistemicPBM, table: pd.DataFrame) -> pd.DataFrame:
     return made
 
 
+@pytest.mark.slow
 def test_relevance_is_that_of_columns_encoded_by_hand(world, model) -> None:
     log, table = world
     encoded = by_hand(model, table)

@@ -12,6 +12,7 @@ from epiclick.likelihood.batch_gradient import batch_gradient, pair_log_likeliho
 from epiclick.likelihood.pairs import SWITCH_OVER, WIDTHS, Bucket, PairBatch, bucket_of
 
 
+@pytest.mark.slow
 def test_every_pair_of_the_oracle_at_any_number_of_displays(oracle, make_batch) -> None:
     shown = [case for case in oracle if case.displays.sum()]
     assert any(case.unclicked.sum() > 1_000_000 for case in shown)

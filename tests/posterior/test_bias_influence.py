@@ -14,6 +14,7 @@ THETA = (1.0, 0.6, 0.3)
 SIZE = 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("anchor", [0, None])
 def test_influences_are_those_of_a_jackknife_by_query(anchor: int | None) -> None:
     """To a few percent: leaving a query out changes the curvature, too."""

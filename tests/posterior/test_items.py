@@ -128,6 +128,7 @@ def test_the_probability_above_a_threshold_of_cold_warm_and_head_items() -> None
     assert head > 0.999
 
 
+@pytest.mark.slow
 def test_memory_is_that_of_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the result itself, 400 chunks take no more than 4: nothing grows with the log."""
     size = 1000

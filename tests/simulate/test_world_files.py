@@ -77,6 +77,7 @@ def test_files_hold_what_the_design_says(small_world, tmp_path):
     assert set(facts["files"]) == FILES - {"truth.json"}
 
 
+@pytest.mark.slow
 def test_same_seed_same_bytes_in_another_process(small_settings, tmp_path):
     simulate(**small_settings).save(tmp_path / "here")
     code = (
@@ -91,6 +92,7 @@ def test_same_seed_same_bytes_in_another_process(small_settings, tmp_path):
     assert all(here[name] != other[name] for name in FILES)
 
 
+@pytest.mark.slow
 def test_loading_does_without_jax(small_world, tmp_path):
     small_world.save(tmp_path / "w")
     code = "import epiclick, sys; epiclick.World.load(sys.argv[1]); print('jax' in sys.modules)"

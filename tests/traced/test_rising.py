@@ -15,6 +15,7 @@ from epiclick.traced.expansion import log_binomial, log_rising
 positive = st.floats(-3, 6).map(lambda e: 10.0**e)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(x=positive, n=st.integers(0, 400))
 def test_rising_factorial_is_the_sum_of_logarithms(x: float, n: int) -> None:

@@ -74,6 +74,7 @@ GA4_ROWS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
 def test_ga4_clicks_belong_to_the_latest_list(tmp_path: Path, kind: str) -> None:
     file = written(tmp_path, GA4, kind)
@@ -161,6 +162,7 @@ def test_snowplow_lists(tmp_path: Path, kind: str) -> None:
     assert counts.conversions.total == 1  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 def test_a_snowplow_click_on_no_list_is_refused_or_dropped(tmp_path: Path) -> None:
     stray = snowplow("list_click", 8, "recommended", [("a", 1)])
     file = written(tmp_path, [*SNOWPLOW, stray], "jsonl")

@@ -115,6 +115,7 @@ def test_bad_pages_are_refused_or_dropped(page: dict[str, Any], code: str) -> No
     assert entries(counts) == counted([*PAGES, *extra])
 
 
+@pytest.mark.slow
 def test_marks_need_one_for_each_item() -> None:
     log = table("booleans")
     log["clicks"] = [[True], *log.clicks[1:]]
@@ -162,6 +163,7 @@ def test_page_lines_of_the_sample() -> None:
     assert any(each.startswith(f"{again:,} further clicks") for each in report.warnings)
 
 
+@pytest.mark.slow
 def test_page_lines_with_a_broken_line(tmp_path: Path) -> None:
     file = tmp_path / "pages.tsv"
     good = "".join(f"{q}\t{' '.join(s)}\t{' '.join(c)}\n" for q, s, c in PAGES) * 10

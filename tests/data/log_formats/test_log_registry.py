@@ -113,6 +113,7 @@ def test_a_path_is_found_in_structs_maps_and_json(value: pa.Array) -> None:
     assert found.to_pyarrow().to_pydict() == {"c": ["7", None], "other": [None, None]}
 
 
+@pytest.mark.slow
 def test_all_steps_after_reading_see_rows_of_displays(tmp_path: Path) -> None:
     """History, page lists, clusters, columns and robots, on pages as lists and as plain rows."""
     pages = pd.DataFrame(

@@ -130,6 +130,7 @@ def test_bad_impressions_are_dropped_beside_orphans() -> None:
     assert counts.total_displays == 4
 
 
+@pytest.mark.slow
 @settings(max_examples=5, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_clicks_equal_those_of_a_set(seed: int) -> None:

@@ -110,6 +110,7 @@ def test_hits_in_place_of_impressions(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_conversions_days_and_users_are_columns(tmp_path: Path) -> None:
     file = str(written(tmp_path / "ubi.ndjson", DOCUMENTS))
     options = LogOptions(conversion="add_to_cart", part="day", where="application = 'shop'")
@@ -155,6 +156,7 @@ def test_a_conversion_without_a_display_matters_only_if_conversions_are_counted(
         count_log(file, LogOptions(conversion="add_to_cart"))
 
 
+@pytest.mark.slow
 def test_clicks_after_the_window_do_not_count(tmp_path: Path) -> None:
     late = event("click", "p2", "t1", 0, timestamp="2026-03-02T09:30:01Z")
     file = str(written(tmp_path / "ubi.ndjson", [*DOCUMENTS, late]))
@@ -164,6 +166,7 @@ def test_clicks_after_the_window_do_not_count(tmp_path: Path) -> None:
     assert any("1 clicks came more than 1,800 seconds" in each for each in report.warnings)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not SAMPLE.is_file(), reason="the ubi-esci sample is not at hand")
 def test_the_sample_has_the_counts_of_its_raw_lines() -> None:
     with gzip.open(SAMPLE, "rt") as text:
