@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
-from scipy import integrate, stats
+from scipy import stats
 
 import epiclick as ec
 from epiclick.comparison.never_shown import (
@@ -13,6 +14,7 @@ from epiclick.comparison.never_shown import (
     BY_ID,
     Discount,
     Factor,
+    discount_by_id,
     in_logits,
     slope_draws,
     slope_of,
@@ -20,7 +22,7 @@ from epiclick.comparison.never_shown import (
 )
 from epiclick.comparison.shown_items import items_of
 from epiclick.comparison.value_samples import ValueSamples
-from epiclick.fitted.exposure import SLOPE_SCALE, ExposureModel
+from epiclick.fitted.exposure import ExposureModel
 
 
 def values(seen: np.ndarray, never: np.ndarray, noise: np.ndarray) -> ValueSamples:
@@ -69,12 +71,21 @@ def test_a_discount_moves_logits_and_leaves_other_queries_alone() -> None:
     assert np.allclose(logit[:, 0] - logit[:, 1], [1.0, 2.0])
 
 
-def log_of(rng: np.random.Generator, relevance: np.ndarray, pages: int) -> pd.DataFrame:
-    """A ranker that knows relevance (queries, docs) well shows 4 of the docs of each query."""
+def log_of(
+    rng: np.random.Generator,
+    relevance: np.ndarray,
+    pages: int,
+    known: np.ndarray | None = None,
+) -> pd.DataFrame:
+    """A ranker that knows relevance (queries, docs) well shows 4 of the docs of each query.
+
+    Or something else, which is `known`.
+    """
+    known = relevance if known is None else known
     rows = []
     for page in range(pages):
         query = page % len(relevance)
-        score = relevance[query] + 0.1 * rng.standard_normal(relevance.shape[1])
+        score = known[query] + 0.1 * rng.standard_normal(relevance.shape[1])
         for k, doc in enumerate(np.argsort(-score)[:4]):
             click = int(rng.random() < relevance[query, doc] / (1 + 0.3 * k))
             rows.append((page, query, doc, k + 1, click))
@@ -171,38 +182,32 @@ def test_the_error_of_a_slope_is_that_of_a_jackknife_over_queries() -> None:
     assert error > 1.3 * alone  # as if all items were independent
 
 
-@pytest.mark.parametrize(("slope", "error"), [(0.03, 0.1), (-0.4, 0.15), (1.2, 0.1)])
-def test_slopes_are_drawn_from_the_posterior(slope: float, error: float) -> None:
-    def density(s: float) -> float:
-        return float(stats.norm.pdf(slope, s, error) * stats.cauchy.pdf(s, 0, SLOPE_SCALE))
-
-    ends = (slope - 8 * error, slope + 8 * error)
-    total, first, second = (
-        integrate.quad(lambda s, n=n: s**n * density(s), *ends, points=[0.0], limit=200)[0]
-        for n in range(3)
-    )
-    drawn = slope_draws(slope, error, 5000, np.random.default_rng(0))
-    mean = first / total
-    assert drawn.mean() == pytest.approx(mean, abs=2e-3 * error)
-    assert drawn.std() == pytest.approx(np.sqrt(second / total - mean**2), rel=5e-3)
+def test_slopes_are_drawn_with_their_error() -> None:
+    drawn = slope_draws(0.4, 0.15, 5000, np.random.default_rng(0))
+    assert drawn.mean() == pytest.approx(0.4, abs=1e-9)
+    assert drawn.std() == pytest.approx(0.15, rel=5e-3)
+    assert stats.kstest(drawn, stats.norm(0.4, 0.15).cdf).statistic < 1e-3
 
 
-def test_a_ranker_that_knows_nothing_gives_no_reason_for_a_discount() -> None:
-    """A slope that is noise has either sign; cut off at 0 it would lower values on average."""
+@pytest.mark.parametrize(("knows", "discounted"), [(True, True), (False, False)])
+def test_a_discount_needs_a_ranker_that_knows_something(knows: bool, discounted: bool) -> None:
+    """By a ranker of the items' relevance, and by one of something else."""
     rng = np.random.default_rng(5)
-    means, spreads, cut = [], [], []
-    for _ in range(60):
-        x, y = rng.standard_normal((2, 200))
-        found = slope_of(np.ones(200), x, y, np.repeat(np.arange(40), 5))
-        drawn = slope_draws(*found, 400, rng)
-        means.append(drawn.mean())
-        spreads.append(drawn.std())
-        cut.append(max(found[0], 0.0))
-    error = np.std(means) / np.sqrt(60)
-    assert abs(np.mean(means)) < 3 * error
-    assert np.mean(cut) > 3 * error
-    covered = np.mean(np.abs(means) < 1.645 * np.array(spreads))
-    assert covered > 0.9 - 3 * np.sqrt(0.9 * 0.1 / 60)
+    relevance = rng.beta(1.5, 4.0, (60, 10))
+    score = relevance if knows else rng.beta(1.5, 4.0, relevance.shape)
+    log = log_of(rng, relevance, 1_800, score)
+    counts = ec.read_log(log)
+    model = ec.EpistemicPBM().fit(counts, progress=False)
+    best = np.argsort(score, axis=1)[:, :4]  # what the ranker liked least, mostly never shown
+    ids = (pa.array(ranking_of(best)[name]) for name in ("query_id", "doc_id"))
+    items = items_of(model.fitted_, *ids, None, counts)
+    assert items.absent is not None
+    assert len(items.absent.query) > 50
+    assert model.fitted_.items is not None
+    found = discount_by_id(model.fitted_.items, counts, items.absent, 40, rng)
+    assert np.any(found.below > 0.5)
+    assert (found.slopes.mean() > 0.3) == discounted
+    assert np.any(found.slopes != 0) == discounted
 
 
 def centred(values: np.ndarray) -> np.ndarray:

@@ -29,7 +29,8 @@ from epiclick.comparison.value_samples import ValueSamples
 from epiclick.data.arrays import locate_rows
 from epiclick.data.counts import ClickCounts
 from epiclick.data.placement import Placement
-from epiclick.fitted.exposure import SLOPE_SCALE, ExposureModel, Peers
+from epiclick.diagnostics.placement_slope import LEAST_EFFECT, LEVEL
+from epiclick.fitted.exposure import ExposureModel, Peers
 from epiclick.fitted.state import Items
 
 
@@ -127,8 +128,9 @@ def discount_by_id(
     """Discount of items without features, from those that were shown.
 
     The slope of relevance, in logits, in the ranker's score within queries is continued to items
-    that were never shown. It is drawn anew for each draw, from the posterior under the same prior
-    as with features: a slope that is only noise must not lower all rankers that show such items.
+    that were never shown, and drawn with its error. There is no discount unless the slope would be
+    a finding of the check with features (`placement_slope`): as such items are far below all that
+    was shown, one that is only noise would move all rankers that show them.
 
     Args:
         known: items of the model with their relevance.
@@ -158,7 +160,8 @@ def discount_by_id(
     usual = np.average(shown, weights=weight) if weight.any() else 0.0
     later = used[len(counts) :]
     below = np.where(later, np.maximum(usual - score[len(counts) :], 0.0), 0.0)
-    drawn = slope_draws(slope, error, draws, rng)
+    found = slope * np.sqrt(model.left) >= LEAST_EFFECT and slope > -ndtri(LEVEL / 2) * error
+    drawn = slope_draws(slope, error, draws, rng) if found else np.zeros(draws)
     return Discount(below, BY_ID.draws(model, draws, rng) * drawn)
 
 
@@ -183,20 +186,9 @@ def slope_of(
     return slope, float(np.sqrt((scores**2).sum() * queries / max(queries - 1, 1))) / total
 
 
-GRID = 2001
-"""Slopes at which the density is computed."""
-
-
 def slope_draws(slope: float, error: float, number: int, rng: np.random.Generator) -> np.ndarray:
-    """(number,) stratified draws of a slope, from its estimate and a Cauchy prior."""
-    if error == 0:
-        return np.full(number, slope)
-    grid = slope + error * np.linspace(-6, 6, GRID)
-    log_density = -0.5 * ((grid - slope) / error) ** 2 - np.log1p((grid / SLOPE_SCALE) ** 2)
-    density = np.exp(log_density - log_density.max())
-    mass = np.cumsum(density) - density / 2
-    places = (rng.permutation(number) + 0.5) / number
-    return np.interp(places, mass / density.sum(), grid)
+    """(number,) stratified draws of a slope, from its estimate."""
+    return slope + error * ndtri((rng.permutation(number) + 0.5) / number)
 
 
 def _centred(values: np.ndarray, query: np.ndarray, weight: np.ndarray) -> np.ndarray:

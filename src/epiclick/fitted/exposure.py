@@ -68,10 +68,6 @@ SMALL_CHANGE = 1e-3
 MOST_CANDIDATES = 20_000
 """Candidates that expected scores are learned from, at most."""
 
-SLOPE_SCALE = 0.2
-"""Scale of the Cauchy prior of the slope of relevance in scores, in logits per standard deviation.
-"""
-
 SEED = 0
 """Of the simulated pages by which scores are corrected."""
 

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from epiclick.click_models.priors import ParameterPrior, is_fixed
-from epiclick.fitted.exposure import SLOPE_SCALE
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +95,7 @@ BIAS_WIDENING = 2.0
 """Standard deviation of the biases relative to that of outputs between items."""
 
 
-EXPOSURE_SPREAD = np.array([SLOPE_SCALE, 2.0])
+EXPOSURE_SPREAD = np.array([0.2, 2.0])
 """Of the weights of exposure: scale of the Cauchy prior for the mean, in logits, and standard
 deviation for the raw confidence."""
 
