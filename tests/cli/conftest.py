@@ -13,15 +13,12 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 import pytest
-import typer
 
-from epiclick.cli import exit_codes, main
+from epiclick.cli import exit_codes
+from epiclick.cli.main import run
 
 WORLD = ["--queries", 150, "--docs", 8, "--features", 4, "--pages", 2000, "--positions", 3]
 TRAINING = ["--epochs", 3, "--hidden", "8,4", "--seed", 3]
-
-COMMAND = typer.main.get_command(main.app)
-"""All verbs; a process builds them for its one call, which takes longer than many calls here."""
 
 
 @dataclass(frozen=True)
@@ -56,12 +53,11 @@ def epiclick(*arguments: object) -> Done:
     """Call the command line in this process."""
     out, err = io.StringIO(), io.StringIO()
     argv = mock.patch.object(sys, "argv", ["epiclick", *map(str, arguments)])
-    built = mock.patch.object(main, "app", COMMAND)
     refused = mock.patch.object(exit_codes, "_refused", wraps=exit_codes._refused)
     code = 0
-    with argv, built, redirect_stdout(out), redirect_stderr(err), refused as seen:
+    with argv, redirect_stdout(out), redirect_stderr(err), refused as seen:
         try:
-            main.run()
+            run()
         except SystemExit as end:
             code = int(end.code or 0)
     error_code = seen.call_args.args[0].code if seen.call_args else None
