@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import integrate, stats
 
 from epiclick.click_models.priors import UniformPrior
 from epiclick.posterior.joint_prior import (
     BIAS_WIDENING,
     CONFIDENCE_SPREAD,
     MEAN_SPREAD,
+    SLOPE_SCALE,
     Prior,
     layer_spread,
     slopes_in,
@@ -23,7 +24,7 @@ VECTOR = np.array([0.3, -2.0, 30.0, 1.5, -0.5, 0.7, 2.5])
 def prior() -> Prior:
     """The second of three positions is known from elsewhere."""
     known = UniformPrior(np.array([np.nan, -1.0, np.nan]), np.array([np.nan, 0.2, np.nan]))
-    return Prior(known, np.array([1.0, 2.0, 0.5, 3.0]), cauchy=(2,))
+    return Prior(known, np.array([1.0, 2.0, 0.5, 3.0]))
 
 
 def test_densities_are_those_of_scipy(prior: Prior) -> None:
@@ -31,8 +32,7 @@ def test_densities_are_those_of_scipy(prior: Prior) -> None:
         return (
             stats.logistic.logpdf(vector[[0, 2]]).sum()  # uniform probabilities have such logits
             + stats.norm.logpdf(vector[1], -1.0, 0.2)
-            + stats.norm.logpdf(vector[[3, 4, 6]], 0, prior.layer_sd[[0, 1, 3]]).sum()
-            + stats.cauchy.logpdf(vector[5], 0, prior.layer_sd[2])
+            + stats.norm.logpdf(vector[3:], 0, prior.layer_sd).sum()
         )
 
     rng = np.random.default_rng(0)
@@ -78,14 +78,37 @@ def test_slopes_are_the_weights_of_exposure_for_the_mean() -> None:
     assert slopes_in(None, 3, 2) == ()
 
 
-def test_a_cauchy_slope_is_shrunk_where_it_is_noise_and_left_alone_where_it_is_not() -> None:
-    """By clicks that measure it with a standard error of 0.1; a Gaussian shrinks all alike."""
-    prior = Prior(UniformPrior(np.zeros(0), np.zeros(0)), np.array([0.2]), cauchy=(0,))
+def learned(estimate: float, error: float) -> tuple[float, float]:
+    """Mean and standard deviation of a slope that clicks measure with such an error."""
+    prior = Prior(UniformPrior(np.zeros(0), np.zeros(0)), np.array([1.0]), slopes=(0,))
+    variance = 1 / (1 / error**2 + 1)
+    found = prior.with_slopes(np.array([variance * estimate / error**2]), np.array([[variance]]))
+    own = 1 / (1 / error**2 + 1 / found.layer_sd[0] ** 2)
+    return own * estimate / error**2, float(np.sqrt(own))
 
-    def shrunk(estimate: float) -> float:
-        grid = np.array([[x] for x in np.linspace(-2, 2, 4001)])
-        density = [prior.log_density(x) - 0.5 * ((x[0] - estimate) / 0.1) ** 2 for x in grid]
-        return float(grid[np.argmax(density), 0] / estimate)
 
-    assert shrunk(0.05) < 0.7
-    assert shrunk(1.0) > 0.97
+@pytest.mark.parametrize(
+    ("estimate", "error"), [(0.0, 0.1), (0.05, 0.1), (0.3, 0.1), (1.0, 0.1), (-0.5, 0.05)]
+)
+def test_a_slope_has_about_the_posterior_of_a_cauchy_prior(estimate: float, error: float) -> None:
+    def density(w: float) -> float:
+        return float(stats.norm.pdf(estimate, w, error) * stats.cauchy.pdf(w, 0, SLOPE_SCALE))
+
+    ends = (estimate - 9 * error, estimate + 9 * error)
+    total, first, second = (
+        integrate.quad(lambda w, n=n: w**n * density(w), *ends, points=[0.0], limit=200)[0]
+        for n in range(3)
+    )
+    mean = first / total
+    sd = np.sqrt(second / total - mean**2)
+    found = learned(estimate, error)
+    assert found[0] == pytest.approx(mean, abs=0.15 * error)
+    assert found[1] == pytest.approx(sd, rel=0.15)
+
+
+@pytest.mark.parametrize("estimate", [0.0, 1.0, 3.0])
+def test_clicks_that_say_nothing_leave_the_prior(estimate: float) -> None:
+    """However large the estimate is, if its error is larger."""
+    mean, sd = learned(estimate, 20.0)
+    assert abs(mean) < 0.01
+    assert sd == pytest.approx(SLOPE_SCALE, rel=0.05)

@@ -1,4 +1,4 @@
-"""The prior of a click model's parameters and of the network's last layer.
+r"""The prior of a click model's parameters and of the network's last layer.
 
 The parameters have the click model's own prior (`click_models.priors`). The weights of the last
 layer are Gaussian around 0, with standard deviations that let the mean of relevance differ between
@@ -6,8 +6,12 @@ items by `MEAN_SPREAD` logits and the raw confidence by `CONFIDENCE_SPREAD`; bia
 column of exposure (`fitted.exposure`), in standard deviations of a ranker's scores, has its own:
 were it among the network's units, hundreds of these would leave them next to nothing. Most rankers
 know little beyond the features and some know far more, so the slope of the mean in exposure has a
-Cauchy prior: where it is small it adds little to the width of intervals, where it is large it is
-left as the clicks have it.
+Cauchy prior of scale r, as a Gaussian whose variance is learned (variational Bayes),
+
+.. math:: s^2 = \tfrac12 \big(E[w^2] + r^2\big).
+
+Where the slope is small it adds little to the width of intervals, where it is large it is left as
+the clicks have it.
 """
 
 from dataclasses import dataclass, replace
@@ -25,13 +29,13 @@ class Prior:
 
     Attributes:
         clicks: of the click model's free parameters, which come first.
-        layer_sd: (size of the layer,) of its weights and biases; scales of those that are Cauchy.
-        cauchy: numbers of the weights in the layer that are Cauchy instead of Gaussian.
+        layer_sd: (size of the layer,) of its weights and biases.
+        slopes: numbers of the weights in the layer whose standard deviations are learned.
     """
 
     clicks: ParameterPrior
     layer_sd: np.ndarray
-    cauchy: tuple[int, ...] = ()
+    slopes: tuple[int, ...] = ()
 
     @property
     def free(self) -> int:
@@ -40,32 +44,32 @@ class Prior:
 
     def log_density(self, vector: Any, xp: ModuleType = np) -> Any:
         """Log density, up to a constant; traceable with xp=jax.numpy."""
-        clicks, squares = vector[: self.free], xp.square(vector[self.free :] / self.layer_sd)
-        own = squares[self._cauchy]
-        layer = -0.5 * (squares.sum() - own.sum()) - xp.log1p(own).sum()
-        return self.clicks.log_density(clicks, xp) + layer
+        clicks, layer = vector[: self.free], vector[self.free :]
+        return self.clicks.log_density(clicks, xp) - 0.5 * xp.square(layer / self.layer_sd).sum()
 
     def gradient(self, vector: np.ndarray) -> np.ndarray:
         """(size,) first derivatives."""
         clicks, layer = vector[: self.free], vector[self.free :]
-        slope = -layer / self.layer_sd**2
-        own = self._cauchy
-        slope[own] *= 2 / (1 + np.square(layer[own] / self.layer_sd[own]))
-        return np.concatenate([self.clicks.gradient(clicks), slope])
+        return np.concatenate([self.clicks.gradient(clicks), -layer / self.layer_sd**2])
 
     def hessian(self, vector: np.ndarray) -> np.ndarray:
         """(size, size) second derivatives."""
-        curve = -1 / self.layer_sd**2
-        own = self._cauchy
-        square = np.square(vector[self.free :][own] / self.layer_sd[own])
-        curve[own] *= 2 * (1 - square) / np.square(1 + square)
-        found = np.diag(np.concatenate([np.zeros(self.free), curve]))
+        found = np.diag(np.concatenate([np.zeros(self.free), -1 / self.layer_sd**2]))
         found[: self.free, : self.free] = self.clicks.hessian(vector[: self.free])
         return found
 
-    @property
-    def _cauchy(self) -> np.ndarray:
-        return np.array(self.cauchy, int)
+    def with_slopes(self, vector: np.ndarray, covariance: np.ndarray) -> "Prior":
+        """The prior with the standard deviations of slopes learned.
+
+        Args:
+            vector: (size,) mode of the posterior.
+            covariance: (size, size) of the posterior there.
+        """
+        spread = self.layer_sd.copy()
+        for slope in self.slopes:
+            place = self.free + slope
+            spread[slope] = _learned_sd(vector[place], covariance[place, place], spread[slope])
+        return replace(self, layer_sd=spread)
 
     @property
     def fixed(self) -> np.ndarray:
@@ -95,9 +99,28 @@ BIAS_WIDENING = 2.0
 """Standard deviation of the biases relative to that of outputs between items."""
 
 
-EXPOSURE_SPREAD = np.array([0.2, 2.0])
-"""Of the weights of exposure: scale of the Cauchy prior for the mean, in logits, and standard
-deviation for the raw confidence."""
+EXPOSURE_SPREAD = np.array([1.0, 2.0])
+"""Standard deviation of the weights of exposure, for the mean in logits, where it is not learned
+yet, and for the raw confidence."""
+
+SLOPE_SCALE = 0.2
+"""r of the Cauchy prior of the slope of relevance in exposure, in logits."""
+
+ROUNDS = 100
+"""Of the search for a learned variance, at most."""
+
+
+def _learned_sd(mode: float, variance: float, spread: float) -> float:
+    """Standard deviation of a slope, from its posterior under another one, which is `spread`."""
+    information = max(1 / variance - 1 / spread**2, 0.0)  # of the clicks alone
+    pull = mode / variance
+    prior = spread**2
+    for _ in range(ROUNDS):
+        own = 1 / (information + 1 / prior)
+        before, prior = prior, ((own * pull) ** 2 + own + SLOPE_SCALE**2) / 2
+        if abs(prior - before) < 1e-9 * before:
+            break
+    return float(np.sqrt(prior))
 
 
 def layer_spread(mean_square: np.ndarray, exposure: slice | None = None) -> np.ndarray:

@@ -36,7 +36,14 @@ from epiclick.posterior.bias_influence import bias_influence
 from epiclick.posterior.cluster_scores import between_groups, cluster_scores
 from epiclick.posterior.density import Density, Emitter, mean_square_inputs
 from epiclick.posterior.joint_prior import Prior, layer_spread, slopes_in
-from epiclick.posterior.mode import Mode, bias_directions, find_mode, inverse, posterior_mean
+from epiclick.posterior.mode import (
+    Mode,
+    bias_directions,
+    find_mode,
+    inverse,
+    posterior_mean,
+    settled,
+)
 from epiclick.posterior.ridge import bend
 
 
@@ -133,7 +140,7 @@ def make_density(
     exposed = exposure_columns(pairs.inputs)
     spread = layer_spread(mean_square_inputs(density), exposed)
     slopes = slopes_in(exposed, width)
-    return density.with_prior(replace(prior, layer_sd=spread, cauchy=slopes))
+    return density.with_prior(replace(prior, layer_sd=spread, slopes=slopes))
 
 
 def exposure_columns(inputs: Inputs | None) -> slice | None:
@@ -216,7 +223,30 @@ def find_mode_and_prior(density: Density, start: np.ndarray) -> tuple[Density, M
         moved = mode.vector - before.vector
         if moved @ -mode.curvature.hessian @ moved < SETTLED**2 * len(moved):
             break
+    if density.prior.slopes:
+        prior = learned_slopes(density.prior, mode)
+        moved_mode = with_other_prior(mode, density.prior, prior)
+        density = density.with_prior(prior)
+        mode = settled(density, moved_mode) or find_mode(density, moved_mode.vector)
     return density, mode
+
+
+def learned_slopes(prior: Prior, mode: Mode) -> Prior:
+    """The prior with standard deviations of slopes learned from the posterior at a mode."""
+    return prior.with_slopes(mode.vector, inverse(-mode.curvature.hessian, prior.fixed))
+
+
+def with_other_prior(mode: Mode, prior: Prior, other: Prior) -> Mode:
+    """The mode under another Gaussian prior of the layer, if the likelihood is Gaussian around it.
+
+    Scores stay where they were: only the prior has changed.
+    """
+    vector, here = mode.vector, mode.curvature
+    hessian = here.hessian + other.hessian(vector) - prior.hessian(vector)
+    gradient = mode.gradient + other.gradient(vector) - prior.gradient(vector)
+    moved = vector + inverse(-hessian, prior.fixed) @ gradient
+    nothing = np.zeros_like(moved)
+    return Mode(moved, nothing, here._replace(hessian=hessian, gradient=nothing))
 
 
 def covariances(

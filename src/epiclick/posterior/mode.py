@@ -105,6 +105,13 @@ def _settled(
     return None
 
 
+def settled(density: Density, near: Mode) -> Mode | None:
+    """The mode, from one that is near, by steps with its Hessian; None if they do not settle."""
+    spread = inverse(-near.curvature.hessian, density.prior.fixed)
+    found = _settled(density, near.vector, spread)
+    return None if found is None else Mode(*found, near.curvature)
+
+
 def climb(
     density: Density,
     start: np.ndarray,

@@ -1,6 +1,6 @@
 """From the pages of a log to the posterior of a model whose users may stop after a click."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,7 +11,12 @@ from epiclick.data.outcome_counts import outcome_counts
 from epiclick.fitted.parameters import ParameterPosterior, Parameters, from_vector, to_vector
 from epiclick.posterior.density import query_clusters
 from epiclick.posterior.joint_prior import Prior, layer_spread, slopes_in
-from epiclick.posterior.laplace import covariances, exposure_columns
+from epiclick.posterior.laplace import (
+    covariances,
+    exposure_columns,
+    learned_slopes,
+    with_other_prior,
+)
 from epiclick.posterior.reading_mode import (
     MOST_STEPS,
     ReadingDensity,
@@ -76,6 +81,10 @@ def fit_reading(
             bar.step()
 
         found = find_reading_mode(density, to_vector(parameters, clicks, anchor), seed, count)
+    if density.prior.slopes:
+        prior = learned_slopes(density.prior, found.mode)
+        found = replace(found, mode=with_other_prior(found.mode, density.prior, prior))
+        density = replace(density, prior=prior)
     bayes, robust = covariances(found.mode, density.prior)
     posterior = ParameterPosterior(
         mean=found.mode.vector,
