@@ -3,13 +3,14 @@ VENV   := .venv
 PYTHON := $(VENV)/bin/python
 READY  := $(VENV)/.ready
 
-.PHONY: demo test test-quick lint format bench docs clean
+.PHONY: demo test test-quick torture lint format bench docs clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo         simulate a click log, fit, check against the truth, compare rankers; demo/report.html"
 	@echo "make test         run all tests"
 	@echo "make test-quick   run the fast tests, in about a minute"
+	@echo "make torture      attack the command line for hours; resumes, prints a table"
 	@echo "make lint         format check, lint, types, import order"
 	@echo "make format       format the code"
 	@echo "make bench        measure speed; prints JSON"
@@ -35,6 +36,9 @@ test: $(READY)
 test-quick: $(READY)
 	@echo "== fast tests, on two processes"
 	@$(PYTHON) -m pytest -n 2 --dist worksteal -m "not slow"
+
+torture: $(READY)
+	@$(PYTHON) -m torture --out torture-run
 
 lint: $(READY)
 	@echo "== ruff: format and lint"

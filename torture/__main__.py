@@ -1,0 +1,99 @@
+"""Run campaigns: python -m torture --out FOLDER (resumes a run that is there)."""
+
+import argparse
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ[name] = "1"  # threads do not survive a fork; set before numpy is loaded
+
+from torture.campaign import Campaign, Run, Summary
+from torture.campaigns import campaigns
+from torture.program import load_library
+from torture.reliability import table
+
+
+def main() -> int:
+    """Run campaigns, or parts of them; 1 if something failed."""
+    parser = argparse.ArgumentParser(prog="torture", description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("torture-run"))
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--share", type=float, default=1.0, help="of the cases, spread evenly")
+    parser.add_argument("--campaigns", default="", help="names, separated by commas")
+    parser.add_argument("--case", type=int, help="run this one again, and print its result")
+    parser.add_argument("--shard", help=argparse.SUPPRESS)
+    parser.add_argument("--summary", action="store_true", help="print the table only")
+    given = parser.parse_args()
+    chosen = [c for c in campaigns() if not given.campaigns or c.name in given.campaigns.split(",")]
+    run = Run(given.out.absolute(), given.seed)
+    if given.summary:
+        return summarised(run, chosen)
+    # Python warns of forks in a process with threads, which libraries may have started
+    warnings.simplefilter("ignore", DeprecationWarning)
+    if given.case is not None:
+        load_library()
+        print(run.run(chosen[0], given.case))
+        return 0
+    if given.shard:
+        part, parts = map(int, given.shard.split("/"))
+        load_library()
+        for campaign in chosen:
+            numbers = spread(campaign.size(run.stock(campaign)), given.share)
+            run.finish(campaign, numbers[part::parts], f".{part}")
+        return 0
+    words = [sys.executable, "-m", "torture", "--out", given.out, "--seed", given.seed]
+    words += ["--share", given.share, "--jobs", given.jobs]
+    for campaign in chosen:
+        # one after the other, so that only one process makes what the cases share
+        print(f"== {campaign.name}", file=sys.stderr, flush=True)
+        prepare(run, campaign)
+        shards = [
+            subprocess.Popen(
+                [*map(str, words), "--campaigns", campaign.name, "--shard", f"{part}/{given.jobs}"]
+            )
+            for part in range(given.jobs)
+        ]
+        ended = [shard.wait() for shard in shards]
+        if any(ended):
+            return 1
+    return summarised(run, chosen)
+
+
+def prepare(run: Run, campaign: Campaign) -> None:
+    """Make what the cases share, in a process of its own."""
+    process = os.fork()
+    if not process:
+        load_library()
+        run.stock(campaign)
+        os._exit(0)
+    if os.waitpid(process, 0)[1]:
+        sys.exit(f"the campaign {campaign.name} could not be prepared")
+
+
+def spread(size: int, share: float) -> list[int]:
+    """Numbers of a share of the cases."""
+    wanted = max(round(size * share), 1)
+    return sorted({number * size // wanted for number in range(min(wanted, size))})
+
+
+def summarised(run: Run, chosen: list[Campaign]) -> int:
+    """Print what was found."""
+    summaries = [Summary.of(campaign, run.ledger(campaign)) for campaign in chosen]
+    print(table(summaries, run.seed))
+    for summary in summaries:
+        for number, result in summary.failures[:20]:
+            print(
+                f"{summary.name} {number}: {result.verb}, {result.what}: {result.why}",
+                file=sys.stderr,
+            )
+        for verb, share in summary.below.items():
+            print(f"{summary.name}: only {share:.0%} of {verb} were accepted", file=sys.stderr)
+    return int(any(summary.failures or summary.below for summary in summaries))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,152 @@
+"""What a campaign is: numbered cases, each with one result, kept in a ledger."""
+
+import json
+import shutil
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from random import Random
+from typing import ClassVar, Literal
+
+Outcome = Literal["accepted", "refused", "failed"]
+
+
+@dataclass(frozen=True)
+class Result:
+    """The result of a case.
+
+    Attributes:
+        verb: the verb that was attacked.
+        what: how.
+        outcome: whether the verb did its work, refused to, or broke a promise.
+        why: for a failure, the promise.
+    """
+
+    verb: str
+    what: str
+    outcome: Outcome
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A case to run.
+
+    Attributes:
+        number: its number in the campaign.
+        rng: random numbers of its own.
+        folder: an empty folder, the current one of its calls.
+        stock: what `prepare` of the campaign has made; to be read only.
+    """
+
+    number: int
+    rng: Random = field(repr=False)
+    folder: Path
+    stock: Path
+
+
+class Campaign(ABC):
+    """A kind of attack."""
+
+    name: str
+    floors: ClassVar[Mapping[str, float]] = {}
+    """Least share of accepted cases, by verb: a campaign that is refused all over shows nothing."""
+
+    @abstractmethod
+    def prepare(self, stock: Path) -> None:
+        """Make in an empty folder what cases share."""
+
+    @abstractmethod
+    def size(self, stock: Path) -> int:
+        """Number of cases."""
+
+    @abstractmethod
+    def run(self, case: Case) -> Result:
+        """Run one case."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of campaigns, in a folder that a later call goes on with."""
+
+    out: Path
+    seed: int
+
+    def stock(self, campaign: Campaign) -> Path:
+        """What the cases of a campaign share; made if it is not there."""
+        folder = self.out / "stock" / campaign.name
+        if not folder.is_dir():
+            making = folder.with_name(f".{campaign.name}")
+            shutil.rmtree(making, ignore_errors=True)
+            making.mkdir(parents=True)
+            campaign.prepare(making)
+            making.rename(folder)
+        return folder
+
+    def run(self, campaign: Campaign, number: int) -> Result:
+        """Run one case; its files are kept if it fails."""
+        place = self.out / "cases" / f"{campaign.name}-{number}"
+        shutil.rmtree(place, ignore_errors=True)
+        (place / "w").mkdir(parents=True)
+        # the same folder for all cases of a number, so that messages are as long, too
+        rng = Random(f"{self.seed}/{campaign.name}/{number}")
+        result = campaign.run(Case(number, rng, place / "w", self.stock(campaign)))
+        if result.outcome != "failed":
+            shutil.rmtree(place, ignore_errors=True)
+        return result
+
+    def finish(self, campaign: Campaign, numbers: list[int], shard: str = "") -> None:
+        """Run those of the cases that the ledger lacks."""
+        done = {number for number, _ in self.ledger(campaign)}
+        self.out.mkdir(parents=True, exist_ok=True)
+        with (self.out / f"{campaign.name}{shard}.jsonl").open("a") as ledger:
+            for number in numbers:
+                if number in done:
+                    continue
+                record = {"case": number, **asdict(self.run(campaign, number))}
+                ledger.write(f"{json.dumps(record)}\n")
+                ledger.flush()
+
+    def ledger(self, campaign: Campaign) -> Iterator[tuple[int, Result]]:
+        """Cases that were run, with their results."""
+        for path in sorted(self.out.glob(f"{campaign.name}*.jsonl")):
+            for line in path.read_text().splitlines(keepends=True):
+                if line.endswith("\n"):  # else the run was killed while it wrote this line
+                    record = json.loads(line)
+                    yield record.pop("case"), Result(**record)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A campaign in numbers.
+
+    Attributes:
+        name: of the campaign.
+        verbs: number of cases by verb and outcome.
+        failures: numbers and results of failed cases.
+        below: verbs with too few accepted cases, and their share.
+    """
+
+    name: str
+    verbs: Mapping[str, Mapping[str, int]]
+    failures: tuple[tuple[int, Result], ...]
+    below: Mapping[str, float]
+
+    @classmethod
+    def of(cls, campaign: Campaign, results: Iterator[tuple[int, Result]]) -> "Summary":
+        """Count results, each case once."""
+        by_case = dict(results)
+        verbs: dict[str, Counter[str]] = {}
+        for result in by_case.values():
+            verbs.setdefault(result.verb, Counter())[result.outcome] += 1
+        shares = {verb: n["accepted"] / n.total() for verb, n in verbs.items()}
+        below = {v: shares.get(v, 0.0) for v, s in campaign.floors.items() if shares.get(v, 0) < s}
+        failed = [(n, result) for n, result in by_case.items() if result.outcome == "failed"]
+        return cls(campaign.name, dict(sorted(verbs.items())), tuple(sorted(failed)), below)
+
+    @property
+    def total(self) -> Counter[str]:
+        """Cases by outcome."""
+        return sum((Counter(count) for count in self.verbs.values()), Counter())

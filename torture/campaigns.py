@@ -1,0 +1,9 @@
+"""All campaigns."""
+
+from torture.campaign import Campaign
+from torture.logs import Logs
+
+
+def campaigns() -> list[Campaign]:
+    """All of them, with their full number of cases."""
+    return [Logs(6_000)]
