@@ -3,7 +3,7 @@ VENV   := .venv
 PYTHON := $(VENV)/bin/python
 READY  := $(VENV)/.ready
 
-.PHONY: demo test test-quick torture lint format bench docs clean
+.PHONY: demo test test-quick torture lint format bench docs constraints sbom clean
 .DEFAULT_GOAL := help
 
 help:
@@ -15,12 +15,16 @@ help:
 	@echo "make format       format the code"
 	@echo "make bench        measure speed; prints JSON"
 	@echo "make docs         build the documentation into site/"
+	@echo "make constraints  find the newest versions that fit, with checksums of their files"
+	@echo "make sbom         write a bill of materials: dist/epiclick.cdx.json"
 
 $(READY): pyproject.toml constraints.txt
 	@python3 -c 'import sys; sys.exit(sys.version_info < (3, 11) and "epiclick needs Python 3.11 or newer")'
 	@echo "== making $(VENV) and installing epiclick with its tools (once; a minute or two)"
 	@python3 -m venv $(VENV)
-	@$(PYTHON) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	@# the tested versions, whose files are checked; then the project, and what its platform needs beside them
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r constraints.txt
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-build-isolation -e ".[dev]"
 	@touch $@
 
 demo: $(READY)
@@ -59,6 +63,17 @@ bench: $(READY)
 docs: $(READY)
 	@echo "== mkdocs: site/"
 	@$(PYTHON) -m mkdocs build --strict --quiet
+
+constraints:
+	@python3 -m venv .uv && .uv/bin/python -m pip install --quiet --disable-pip-version-check "uv>=0.9,<1"
+	@printf "hatchling\neditables\n" | .uv/bin/uv pip compile --quiet --universal --python-version 3.11.5 --extra dev --generate-hashes \
+	  --no-annotate --no-header --upgrade --output-file constraints.txt pyproject.toml -
+	@rm -rf .uv
+
+sbom: $(READY)
+	@mkdir -p dist
+	@$(PYTHON) supply/components.py sbom > dist/.epiclick.cdx.json
+	@mv dist/.epiclick.cdx.json dist/epiclick.cdx.json
 
 clean:
 	rm -rf $(VENV) demo site dist .pytest_cache .ruff_cache .mypy_cache .hypothesis
