@@ -1,6 +1,7 @@
 """TREC's and Quepid's files, read back by independent parsers."""
 
 import csv
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -76,3 +77,23 @@ def test_commas_are_quoted_and_warned_about(tmp_path: Path) -> None:
         rows = list(csv.DictReader(file))
     assert [row["query"] for row in rows] == queries.to_pylist()
     assert [int(row["rating"]) for row in rows] == GRADES.tolist()
+
+
+FORMULAS = ["=HYPERLINK(1)", "@SUM(A1)", "+1+cmd", "-2-3", "\t=1", "=1,2"]
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_formulas_are_escaped_if_asked_for_else_reported(formula: str, tmp_path: Path) -> None:
+    queries, path = pa.array(["-7", formula, "+1.5"]), tmp_path / "ratings.csv"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        write_ratings(path, queries, DOCS, GRADES)
+    assert "1 ids look like formulas" in str(caught[0].message)
+    with path.open(newline="", encoding="utf-8") as file:
+        assert [row["query"] for row in csv.DictReader(file)] == queries.to_pylist()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        write_ratings(path, queries, DOCS, GRADES, escape_formulas=True)
+    assert not any("formulas" in str(each.message) for each in caught)
+    with path.open(newline="", encoding="utf-8") as file:
+        assert [row["query"] for row in csv.DictReader(file)] == ["-7", f"'{formula}", "+1.5"]

@@ -117,7 +117,8 @@ def graded(write: Callable[..., None]) -> Write:
 
     def write_grades(request: Request) -> dict[str, Any]:
         items, cuts, grade = graded_items(request)
-        write(request.out, items.query_id, items.doc_id, grade)
+        more = {name: value for name, value in request.given.items() if name != "cuts"}
+        write(request.out, items.query_id, items.doc_id, grade, **more)
         return {"rows": len(items), "cuts": list(cuts)}
 
     return write_grades
@@ -130,11 +131,11 @@ def write_qrels(*arguments: Any) -> None:
     write(*arguments)
 
 
-def write_quepid(*arguments: Any) -> None:
+def write_quepid(*arguments: Any, **more: Any) -> None:
     """Write Quepid ratings."""
     from epiclick.export.judgements import write_ratings
 
-    write_ratings(*arguments)
+    write_ratings(*arguments, **more)
 
 
 def write_ltr(*arguments: Any) -> None:
@@ -189,7 +190,13 @@ TARGETS: Mapping[str, Target] = {
     ),
     "qrels": Target("TREC judgements", "qrels.txt", ("cuts",), graded(write_qrels)),
     "run": Target("a TREC run", "run.txt", ("rank_by", "seed"), write_run),
-    "quepid": Target("CSV", "ratings.csv", ("cuts",), graded(write_quepid), suffixes=(".csv",)),
+    "quepid": Target(
+        "CSV",
+        "ratings.csv",
+        ("cuts", "escape_formulas"),
+        graded(write_quepid),
+        suffixes=(".csv",),
+    ),
     "srw": Target("JSON", "judgements.json", ("cuts", "name"), write_srw, suffixes=(".json",)),
     "ltr": Target("a judgement list", "judgements.txt", ("cuts",), graded(write_ltr)),
     "arviz": Target(
@@ -240,6 +247,13 @@ def export(
         str | None,
         Option(help="srw: name of the judgement list.", show_default="epiclick"),
     ] = None,
+    escape_formulas: Annotated[
+        bool,
+        Option(
+            "--escape-formulas",
+            help="quepid: put an apostrophe before ids that spreadsheets take for formulas.",
+        ),
+    ] = False,
     clip: Annotated[
         float | None,
         Option(help="lightgbm, propensity: largest weight of a click.", show_default="20"),
@@ -276,6 +290,7 @@ def export(
         "how": how,
         "cuts": None if cuts is None else list(options.numbers_in(cuts, "--cuts", CUTS, float)),
         "name": name,
+        "escape_formulas": escape_formulas or None,
         "clip": clip,
         "rank_by": rank_by,
         "draws": draws,

@@ -12,6 +12,7 @@ an item deviates from what its features predict by a variance of s^2 plus its ow
 
 import csv
 import itertools
+import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -216,11 +217,45 @@ def check_ids(what: str, **columns: pa.Array) -> None:
 
 
 HEADER = ("query", "docid", "rating")  # Quepid accepts only these, in this order
+FORMULA = re.compile(r"\s*[=+\-@]")
+NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 
 
-def write_ratings(path: Path, query_id: pa.Array, doc_id: pa.Array, grade: np.ndarray) -> None:
-    """One line per item, (items,) each; queries are what users typed, as Quepid runs them."""
+def is_formula(value: str) -> bool:
+    """Whether a spreadsheet that opens a CSV file would compute this value."""
+    return FORMULA.match(value) is not None and NUMBER.fullmatch(value) is None
+
+
+def write_ratings(
+    path: Path,
+    query_id: pa.Array,
+    doc_id: pa.Array,
+    grade: np.ndarray,
+    *,
+    escape_formulas: bool = False,
+) -> None:
+    """One line per item, (items,) each; queries are what users typed, as Quepid runs them.
+
+    Args:
+        path: the file.
+        query_id: of the items.
+        doc_id: of the items.
+        grade: of the items.
+        escape_formulas: put an apostrophe before ids that spreadsheets would take for formulas.
+            It becomes part of the id for all other readers.
+    """
     queries, docs = ([str(value) for value in ids.to_pylist()] for ids in (query_id, doc_id))
+    formulas = {value for value in (*queries, *docs) if is_formula(value)}
+    if escape_formulas:
+        queries, docs = ([f"'{v}" if v in formulas else v for v in ids] for ids in (queries, docs))
+    elif formulas:
+        warnings.warn(
+            f"{len(formulas):,} ids look like formulas, first {sorted(formulas)[0]!r}: a "
+            "spreadsheet that opens the file computes them. For a file that only spreadsheets "
+            "read, --escape-formulas puts an apostrophe before them",
+            InputWarning,
+            stacklevel=2,
+        )
     quoted = {value for value in (*queries, *docs) if set(value) & set(',"\r\n')}
     if quoted:
         warnings.warn(
