@@ -1,9 +1,11 @@
 """All campaigns."""
 
 from torture.campaign import Campaign
+from torture.conditions import Conditions
 from torture.logs import Logs
+from torture.payloads import Payloads
 
 
 def campaigns() -> list[Campaign]:
     """All of them, with their full number of cases."""
-    return [Logs(6_000)]
+    return [Logs(6_000), Conditions(500), Payloads(400)]

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +15,7 @@ from epiclick.fitted.tables import stored_at_bound
 from epiclick.report.chart import Axis, Chart, Layer
 from epiclick.report.markup import (
     bullets,
+    escape,
     figure,
     folded,
     interval,

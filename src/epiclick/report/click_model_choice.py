@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, Literal
 
 from epiclick.report.chart import Axis, Chart, Layer
 from epiclick.report.markup import (
     Absent,
     bullets,
+    escape,
     figure,
     folded,
     missing,

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +10,7 @@ import pyarrow as pa
 from epiclick.evaluation.item_chunks import ItemRelevance, item_chunks
 from epiclick.evaluation.truth import CoverageCount, ItemCoverage
 from epiclick.report.chart import Axis, Chart, Layer, short
-from epiclick.report.markup import Absent, data, figure, missing, number, paragraph, section
+from epiclick.report.markup import Absent, data, escape, figure, missing, number, paragraph, section
 from epiclick.report.report_sources import NO_FEATURES, Sources
 
 if TYPE_CHECKING:

@@ -1,11 +1,11 @@
 """Building blocks of HTML; all text is escaped here."""
 
+import html
 import json
 import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 from epiclick.report.chart import Chart
@@ -39,6 +39,14 @@ figcaption { color: var(--soft); font-size: 0.9rem; }
 @media print { details { break-inside: avoid; } }
 """.strip()
 """The style sheet of pages, for light and dark mode."""
+
+
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def escape(text: str) -> str:
+    """Text for HTML; control characters, which HTML does not allow, are written as escapes."""
+    return html.escape(CONTROL.sub(lambda found: repr(found[0])[1:-1], text))
 
 
 @dataclass(frozen=True)
@@ -127,6 +135,7 @@ def data(key: str, value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for sign, code in {"&": "\\u0026", "<": "\\u003c", ">": "\\u003e"}.items():
         text = text.replace(sign, code)
+    text = CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     return f'<script type="application/json" id="{key}">{text}</script>'
 
 

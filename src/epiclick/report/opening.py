@@ -1,13 +1,12 @@
 """The first screen of the page: three sentences, the caveats, links to the sections."""
 
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING
 
 from epiclick.comparison.verdict import Check, Difference
 from epiclick.report.bias import Bias, BiasRow
 from epiclick.report.caveats import Caveat
-from epiclick.report.markup import Absent, folded, prose
+from epiclick.report.markup import Absent, escape, folded, prose
 from epiclick.report.quality import Quality
 from epiclick.report.rankers import Rankers, ShipState
 

@@ -5,7 +5,6 @@ The helpers at the end name and choose contexts, and estimate click rates, for o
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +14,16 @@ from scipy import special
 from epiclick.data.counts import ClickCounts
 from epiclick.fitted.state import given_of
 from epiclick.report.chart import Axis, Chart, Layer
-from epiclick.report.markup import Absent, figure, interval, missing, percent, section, table
+from epiclick.report.markup import (
+    Absent,
+    escape,
+    figure,
+    interval,
+    missing,
+    percent,
+    section,
+    table,
+)
 from epiclick.report.report_sources import Sources
 
 if TYPE_CHECKING:

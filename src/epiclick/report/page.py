@@ -4,7 +4,6 @@ import base64
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from html import escape
 from importlib.resources import files
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from epiclick.report.hidden_knowledge import (
     knowledge_section,
 )
 from epiclick.report.item_map import ItemSample, item_sample, items_section
-from epiclick.report.markup import STYLE, Absent
+from epiclick.report.markup import STYLE, Absent, escape
 from epiclick.report.opening import Opening, opening, opening_section
 from epiclick.report.overview import Overview, overview, overview_section
 from epiclick.report.provenance import (

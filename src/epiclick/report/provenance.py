@@ -3,7 +3,6 @@
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
-from html import escape
 from importlib.metadata import PackageNotFoundError, version
 from math import isnan
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ import numpy as np
 
 from epiclick.data.counts import ClickCounts
 from epiclick.report.chart import Axis, Chart, Layer
-from epiclick.report.markup import figure, folded, number, paragraph, section, table
+from epiclick.report.markup import escape, figure, folded, number, paragraph, section, table
 from epiclick.report.report_sources import Sources
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from epiclick.fitted.prediction import click_probabilities
 from epiclick.report.chart import Axis, Chart, Layer, with_intervals
 from epiclick.report.markup import (
     Absent,
+    escape,
     figure,
     interval,
     missing,

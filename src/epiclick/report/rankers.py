@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
@@ -17,6 +16,7 @@ from epiclick.report.chart import Axis, Chart, Layer, with_intervals
 from epiclick.report.markup import (
     Absent,
     bullets,
+    escape,
     figure,
     folded,
     missing,
