@@ -1,8 +1,9 @@
 """The methods whose calibration is measured: each learns from a world and predicts the rest.
 
-All worlds of a family are padded to common shapes, so that programs are compiled once. A few pilot
-worlds show how many pairs of each kind there are; the others get that capacity with a margin, or
-the next larger one of a few where they need it. Padding has weight 0.
+Estimators that sample run compiled programs. For these, all worlds of a family are padded to common
+shapes, so that programs are compiled once. A few pilot worlds show how many pairs of each kind
+there are; the others get that capacity with a margin, or the next larger one of a few if needed.
+Padding has weight 0.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -48,7 +49,7 @@ PILOT_SEED = 2**40
 
 
 def fit_padded(model: "BaseModel", case: Case) -> "BaseModel":
-    """Fit the model to a case's counts, padded to the shapes of its family."""
+    """Fit the model to a case's counts, padded to the shapes of its family if that saves time."""
     from epiclick.conversion_fit import fit_outcomes
 
     counts = model._to_counts(case.train)
@@ -61,8 +62,8 @@ def fit_padded(model: "BaseModel", case: Case) -> "BaseModel":
 def _shapes(
     plan: "Plan", family: Family, counts: ClickCounts
 ) -> tuple["Shapes", "Shapes | None"] | None:
-    """Shapes of the training and the held-out counts; None if nothing is held out."""
-    if not plan.holdout:
+    """Shapes of the training and the held-out counts; None if nothing is compiled or held out."""
+    if plan.objective.is_point or not plan.holdout:
         return None
     shares = (1 - plan.holdout, plan.holdout)
     parts = counts.split(*shares, by="query", seed=plan.training.seed)
