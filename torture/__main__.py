@@ -22,7 +22,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("torture-run"))
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--share", type=float, default=1.0, help="of the cases, spread evenly")
+    parser.add_argument("--cases", type=int, help="of each campaign, spread evenly; default all")
     parser.add_argument("--campaigns", default="", help="names, separated by commas")
     parser.add_argument("--case", type=int, help="run this one again, and print its result")
     parser.add_argument("--shard", help=argparse.SUPPRESS)
@@ -42,11 +42,11 @@ def main() -> int:
         part, parts = map(int, given.shard.split("/"))
         load_library()
         for campaign in chosen:
-            numbers = spread(campaign.size(run.stock(campaign)), given.share)
+            numbers = spread(campaign.size(run.stock(campaign)), given.cases)
             run.finish(campaign, numbers[part::parts], f".{part}")
         return 0
     words = [sys.executable, "-m", "torture", "--out", given.out, "--seed", given.seed]
-    words += ["--share", given.share, "--jobs", given.jobs]
+    words += ["--jobs", given.jobs, *(["--cases", given.cases] if given.cases else [])]
     for campaign in chosen:
         # one after the other, so that only one process makes what the cases share
         print(f"== {campaign.name}", file=sys.stderr, flush=True)
@@ -74,10 +74,11 @@ def prepare(run: Run, campaign: Campaign) -> None:
         sys.exit(f"the campaign {campaign.name} could not be prepared")
 
 
-def spread(size: int, share: float) -> list[int]:
-    """Numbers of a share of the cases."""
-    wanted = max(round(size * share), 1)
-    return sorted({number * size // wanted for number in range(min(wanted, size))})
+def spread(size: int, wanted: int | None) -> list[int]:
+    """Numbers of so many of the cases."""
+    if wanted is None or wanted >= size:
+        return list(range(size))
+    return [number * size // wanted for number in range(wanted)]
 
 
 def summarised(run: Run, chosen: list[Campaign]) -> int:

@@ -12,6 +12,9 @@ from typing import ClassVar, Literal
 
 Outcome = Literal["accepted", "refused", "failed"]
 
+FEW = 20
+"""Cases of a verb from which on its share of accepted ones is judged."""
+
 
 @dataclass(frozen=True)
 class Result:
@@ -101,7 +104,12 @@ class Run:
         """Run those of the cases that the ledger lacks."""
         done = {number for number, _ in self.ledger(campaign)}
         self.out.mkdir(parents=True, exist_ok=True)
-        with (self.out / f"{campaign.name}{shard}.jsonl").open("a") as ledger:
+        path = self.out / f"{campaign.name}{shard}.jsonl"
+        if path.is_file():
+            # without the half of a line that a killed run left
+            whole = path.read_bytes().rpartition(b"\n")
+            path.write_bytes(b"".join(whole[:2]))
+        with path.open("a") as ledger:
             for number in numbers:
                 if number in done:
                     continue
@@ -141,8 +149,13 @@ class Summary:
         verbs: dict[str, Counter[str]] = {}
         for result in by_case.values():
             verbs.setdefault(result.verb, Counter())[result.outcome] += 1
-        shares = {verb: n["accepted"] / n.total() for verb, n in verbs.items()}
-        below = {v: shares.get(v, 0.0) for v, s in campaign.floors.items() if shares.get(v, 0) < s}
+        below = {}
+        for verb, floor in campaign.floors.items():
+            count = verbs.get(verb, Counter())
+            share = count["accepted"] / count.total() if count else 0.0
+            # a few cases of many say nothing about shares
+            if share < floor and (count.total() >= FEW or len(by_case) >= FEW * len(verbs)):
+                below[verb] = share
         failed = [(n, result) for n, result in by_case.items() if result.outcome == "failed"]
         return cls(campaign.name, dict(sorted(verbs.items())), tuple(sorted(failed)), below)
 

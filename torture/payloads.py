@@ -16,7 +16,7 @@ from torture.campaign import Campaign, Case, Result
 from torture.mutations import ODD_IDS
 from torture.program import call
 
-PAIRS = 12
+PAIRS = 6
 """Logs of payloads, each with its twin."""
 
 MARKUP = (

@@ -51,7 +51,9 @@ class Ended:
             return f"raw control characters were printed: {unsafe[:5]!r}"
         if self.code not in (0, 1, 2):
             return f"exit code {self.code}: {self.err[-300:]}"
-        if self.code == 2 and self.err.count("epiclick: ") - self.err.count("warning: ") != 1:
+        lines = [line for line in self.err.splitlines() if line.startswith("epiclick: ")]
+        messages = [line for line in lines if not line.startswith("epiclick: warning: ")]
+        if self.code == 2 and len(messages) != 1:
             return f"not one message: {self.err[-600:]}"
         return None
 
