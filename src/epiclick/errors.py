@@ -157,6 +157,12 @@ REFUSALS: Mapping[int, Refusal] = {
     errno.ENOENT: Refusal("there is no such file or folder", "Check the path.", BAD_INPUT),
     errno.ELOOP: Refusal("its symbolic links form a loop", "Check the path.", BAD_INPUT),
 }
+OUT_OF_MEMORY = (
+    *("RESOURCE_EXHAUSTED", "Out of Memory Error", "bad allocation", "bad_alloc"),
+    "failed to map segment from shared object",
+)
+"""How jax, DuckDB, C++ and the loader of libraries report it, each with an error of its own."""
+
 LONGEST = 120  # characters of a path in a message
 
 
@@ -171,6 +177,8 @@ def refusal_of(error: BaseException) -> Refusal | None:
             own = each.strerror or str(each) or type(each).__name__
             return REFUSALS.get(each.errno or 0, Refusal(own, "", MACHINE_FAILED))
     for each in _causes(error):
+        if any(phrase in str(each) for phrase in OUT_OF_MEMORY):
+            return REFUSALS[errno.ENOMEM]
         for number, refusal in REFUSALS.items():
             if refusal.code == MACHINE_FAILED and os.strerror(number) in str(each):
                 return refusal

@@ -242,6 +242,9 @@ def raising(error: BaseException) -> Callable[[], None]:
         (RuntimeError("IO Error: Could not write: No space left on device"), 1, "disk is full"),
         (RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes."), 1, "out of memory"),
         (MemoryError(), 1, "out of memory"),
+        (RuntimeError("Out of Memory Error: Failed to allocate block"), 1, "out of memory"),
+        (RuntimeError("std::bad_alloc"), 1, "out of memory"),
+        (ImportError("x.so: failed to map segment from shared object"), 1, "out of memory"),
         (KeyError("theta"), 70, "internal error: KeyError: 'theta' (epiclick "),
         (AssertionError(), 70, "internal error: AssertionError (epiclick "),
         (RecursionError("too deep"), 70, "EPICLICK_TRACEBACK=1"),
@@ -267,6 +270,18 @@ def test_the_traceback_can_be_asked_for(
     said = capsys.readouterr().err
     assert said.startswith("Traceback (most recent call last)")
     assert "\nepiclick: internal error: KeyError" in said
+
+
+def test_no_file_may_be_open_but_the_streams(
+    capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refused)
+        assert exit_code(raising(OSError(errno.EMFILE, os.strerror(errno.EMFILE)))) == 1
+    assert "ulimit -n" in capsys.readouterr().err
 
 
 def test_a_refusal_has_the_code_of_what_is_behind_it() -> None:
