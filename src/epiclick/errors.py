@@ -133,6 +133,12 @@ MANY_FILES = Refusal(
     "too many files are open", "Raise the limit, such as with ulimit -n 1024.", MACHINE_FAILED
 )
 
+NO_TEMPORARY = Refusal(
+    "no folder for temporary files can be written",
+    "Free some space, or set TMPDIR to a folder with some.",
+    MACHINE_FAILED,
+)
+
 REFUSALS: Mapping[int, Refusal] = {
     errno.ENOSPC: FULL,
     errno.EDQUOT: FULL,
@@ -174,6 +180,8 @@ def refusal_of(error: BaseException) -> Refusal | None:
     for each in _causes(error):
         # Arrow and gzip raise OSErrors without errno for damaged files: no refusal
         if isinstance(each, OSError) and (each.errno is not None or each is error):
+            if "No usable temporary directory" in (each.strerror or ""):  # in the words of tempfile
+                return NO_TEMPORARY
             own = each.strerror or str(each) or type(each).__name__
             return REFUSALS.get(each.errno or 0, Refusal(own, "", MACHINE_FAILED))
     for each in _causes(error):

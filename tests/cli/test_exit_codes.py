@@ -238,6 +238,11 @@ def raising(error: BaseException) -> Callable[[], None]:
         (OSError(errno.EIO, "Input/output error", "log.csv"), 1, "Check the disk"),
         (OSError(errno.ENOSPC, "No space left on device", "standard output"), 1, "is incomplete."),
         (OSError("no number"), 1, "no number"),
+        (
+            FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']"),
+            1,
+            "set TMPDIR",
+        ),
         (BrokenPipeError(), 141, ""),
         (RuntimeError("IO Error: Could not write: No space left on device"), 1, "disk is full"),
         (RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes."), 1, "out of memory"),
