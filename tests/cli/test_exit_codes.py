@@ -158,6 +158,17 @@ def test_names_that_are_too_long_get_a_message(call: list[str], shop: Path) -> N
     assert "too long" in done.err
 
 
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "simulate"])
+def test_a_pipe_is_not_replaced_by_a_file(
+    verb: str, typed: dict[str, list[object]], shop: Path
+) -> None:
+    os.mkfifo(shop / str(typed[verb][-1]))
+    done = epiclick(*typed[verb], "--quiet")
+    assert (done.code, is_one_message(done)) == (2, True), done.err
+    assert "is a device or a pipe" in done.err
+    assert (shop / str(typed[verb][-1])).is_fifo()
+
+
 def test_a_folder_that_was_deleted_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
