@@ -139,7 +139,14 @@ NO_TEMPORARY = Refusal(
     MACHINE_FAILED,
 )
 
+NO_THREAD = Refusal(
+    "no further thread or process can be started",
+    "Raise the limit, such as with ulimit -u 4096, or end other programs.",
+    MACHINE_FAILED,
+)
+
 REFUSALS: Mapping[int, Refusal] = {
+    errno.EAGAIN: NO_THREAD,
     errno.ENOSPC: FULL,
     errno.EDQUOT: FULL,
     errno.EFBIG: Refusal(
@@ -187,6 +194,8 @@ def refusal_of(error: BaseException) -> Refusal | None:
     for each in _causes(error):
         if any(phrase in str(each) for phrase in OUT_OF_MEMORY):
             return REFUSALS[errno.ENOMEM]
+        if "can't start new thread" in str(each):  # in the words of Python
+            return NO_THREAD
         for number, refusal in REFUSALS.items():
             if refusal.code == MACHINE_FAILED and os.strerror(number) in str(each):
                 return refusal

@@ -259,6 +259,8 @@ def raising(error: BaseException) -> Callable[[], None]:
         (RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes."), 1, "out of memory"),
         (MemoryError(), 1, "out of memory"),
         (RuntimeError("Out of Memory Error: Failed to allocate block"), 1, "out of memory"),
+        (RuntimeError("can't start new thread"), 1, "ulimit -u"),
+        (RuntimeError("launch: Resource temporarily unavailable"), 1, "ulimit -u"),
         (RuntimeError("std::bad_alloc"), 1, "out of memory"),
         (ImportError("x.so: failed to map segment from shared object"), 1, "out of memory"),
         (KeyError("theta"), 70, "internal error: KeyError: 'theta' (epiclick "),
