@@ -3,6 +3,7 @@
 import errno
 import os
 import resource
+import signal
 import sys
 import threading
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 from torture import mounts
 from torture.attack import Attack
 from torture.fault import Fault, each
-from torture.rights import obey_limits, obey_permissions
+from torture.rights import give_away, obey_limits, obey_permissions
 from torture.stream_faults import through_pipes
 
 FAILING = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.ESTALE)
@@ -36,19 +37,25 @@ def open_files(attack: Attack, value: int) -> None:
 
 
 def memory(attack: Attack, value: int) -> None:
-    """Room for some more megabytes of addresses only."""
+    """Room for some more megabytes of addresses only.
+
+    Compiled libraries end the process where they cannot allocate: no message is possible there.
+    """
 
     def before() -> None:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         limit("RLIMIT_AS", pages * resource.getpagesize() + value * 2**20)
 
-    attack.codes = (0, 1)
+    attack.codes = (0, 1, -signal.SIGABRT, -signal.SIGSEGV)
     attack.before.append(before)
 
 
 def processes(attack: Attack, value: int) -> None:
     """No further processes or threads, which root may always start."""
     attack.codes = (0, 1)
+    for place in (attack.folder, Path(f"{attack.folder}.tmp"), Path(f"{attack.folder}.cache")):
+        place.mkdir(exist_ok=True)
+        give_away(place)
     attack.before += [obey_limits, lambda: limit("RLIMIT_NPROC", value)]
 
 
