@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,7 @@ from torture.verbs import Answer, Verb, contents, copied, printed_by, tiny_prese
 
 STOPPED = (129, 130, 143)
 NO_READER = 141
+GAVE_UP = (-signal.SIGABRT, -signal.SIGSEGV)
 
 
 @dataclass
@@ -103,8 +105,10 @@ class Attack:
             return "failed", fault
         if ended.code not in self.codes:
             return "failed", f"exit code {ended.code}: {ended.err[-300:]}"
-        if ended.code < 0:  # a library gave up, without a chance to clean up
-            self.leaves, self.hears = True, False
+        if ended.code < 0:
+            self.hears = False
+        if ended.code in GAVE_UP:  # a library did, without a chance to clean up
+            self.leaves = True
         if lost := self._lost(kept):
             return "failed", lost
         has = contents(self.place) if self.place is not None else {}

@@ -62,6 +62,7 @@ class Faults(Campaign):
             if (verb.out is not None or not fault.of_output) and (verb.reads or not fault.of_input)
             for turn in range(1 if verb.slow else fault.times)
         ]
+        assert len(cells) % STEP
         # a share of the cases, which is spread evenly, has all verbs and kinds of faults
         return [cells[at * STEP % len(cells)] for at in range(len(cells))]
 

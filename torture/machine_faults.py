@@ -3,13 +3,12 @@
 import errno
 import os
 import resource
-import signal
 import sys
 import threading
 from pathlib import Path
 
 from torture import mounts
-from torture.attack import Attack
+from torture.attack import GAVE_UP, Attack
 from torture.fault import Fault, each
 from torture.rights import give_away, obey_limits, obey_permissions
 from torture.stream_faults import through_pipes
@@ -46,7 +45,7 @@ def memory(attack: Attack, value: int) -> None:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         limit("RLIMIT_AS", pages * resource.getpagesize() + value * 2**20)
 
-    attack.codes = (0, 1, -signal.SIGABRT, -signal.SIGSEGV)
+    attack.codes = (0, 1, *GAVE_UP)
     attack.before.append(before)
 
 
