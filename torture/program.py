@@ -18,6 +18,8 @@ from pathlib import Path
 LIMIT = 120.0
 """Seconds after which a call hangs."""
 
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
 OUT, ERR = ".stdout", ".stderr"
 """Files next to the folder of a call that receive what it prints."""
 
@@ -150,7 +152,7 @@ def _called(
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in STOPPING:
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.argv = words
@@ -161,6 +163,8 @@ def _called(
     try:
         run()
     except SystemExit as end:
+        # the call is over: a late signal would end this process instead, as it would any other
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
@@ -198,9 +202,12 @@ def call(
     *arguments: object,
     folder: Path,
     before: Callable[[], None] | None = None,
+    during: Callable[[int], None] | None = None,
     environment: Mapping[str, str | None] | None = None,
     seconds: float = LIMIT,
 ) -> Ended:
-    """Call the command line and wait for its end."""
+    """Call the command line and wait for its end; `during` gets its process once it is started."""
     process = start(arguments, folder, before=before, environment=environment)
+    if during is not None:
+        during(process)
     return wait(process, folder, seconds)

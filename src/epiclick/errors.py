@@ -133,7 +133,20 @@ MANY_FILES = Refusal(
     "too many files are open", "Raise the limit, such as with ulimit -n 1024.", MACHINE_FAILED
 )
 
+NO_TEMPORARY = Refusal(
+    "no folder for temporary files can be written",
+    "Free some space, or set TMPDIR to a folder with some.",
+    MACHINE_FAILED,
+)
+
+NO_THREAD = Refusal(
+    "no further thread or process can be started",
+    "Raise the limit, such as with ulimit -u 4096, or end other programs.",
+    MACHINE_FAILED,
+)
+
 REFUSALS: Mapping[int, Refusal] = {
+    errno.EAGAIN: NO_THREAD,
     errno.ENOSPC: FULL,
     errno.EDQUOT: FULL,
     errno.EFBIG: Refusal(
@@ -157,6 +170,12 @@ REFUSALS: Mapping[int, Refusal] = {
     errno.ENOENT: Refusal("there is no such file or folder", "Check the path.", BAD_INPUT),
     errno.ELOOP: Refusal("its symbolic links form a loop", "Check the path.", BAD_INPUT),
 }
+OUT_OF_MEMORY = (
+    *("RESOURCE_EXHAUSTED", "Out of Memory Error", "bad allocation", "bad_alloc"),
+    "failed to map segment from shared object",
+)
+"""How jax, DuckDB, C++ and the loader of libraries report it, each with an error of its own."""
+
 LONGEST = 120  # characters of a path in a message
 
 
@@ -168,9 +187,15 @@ def refusal_of(error: BaseException) -> Refusal | None:
     for each in _causes(error):
         # Arrow and gzip raise OSErrors without errno for damaged files: no refusal
         if isinstance(each, OSError) and (each.errno is not None or each is error):
+            if "No usable temporary directory" in (each.strerror or ""):  # in the words of tempfile
+                return NO_TEMPORARY
             own = each.strerror or str(each) or type(each).__name__
             return REFUSALS.get(each.errno or 0, Refusal(own, "", MACHINE_FAILED))
     for each in _causes(error):
+        if any(phrase in str(each) for phrase in OUT_OF_MEMORY):
+            return REFUSALS[errno.ENOMEM]
+        if "can't start new thread" in str(each):  # in the words of Python
+            return NO_THREAD
         for number, refusal in REFUSALS.items():
             if refusal.code == MACHINE_FAILED and os.strerror(number) in str(each):
                 return refusal

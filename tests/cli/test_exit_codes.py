@@ -158,6 +158,17 @@ def test_names_that_are_too_long_get_a_message(call: list[str], shop: Path) -> N
     assert "too long" in done.err
 
 
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "simulate"])
+def test_a_pipe_is_not_replaced_by_a_file(
+    verb: str, typed: dict[str, list[object]], shop: Path
+) -> None:
+    os.mkfifo(shop / str(typed[verb][-1]))
+    done = epiclick(*typed[verb], "--quiet")
+    assert (done.code, is_one_message(done)) == (2, True), done.err
+    assert "is a device or a pipe" in done.err
+    assert (shop / str(typed[verb][-1])).is_fifo()
+
+
 def test_a_folder_that_was_deleted_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -238,10 +249,20 @@ def raising(error: BaseException) -> Callable[[], None]:
         (OSError(errno.EIO, "Input/output error", "log.csv"), 1, "Check the disk"),
         (OSError(errno.ENOSPC, "No space left on device", "standard output"), 1, "is incomplete."),
         (OSError("no number"), 1, "no number"),
+        (
+            FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']"),
+            1,
+            "set TMPDIR",
+        ),
         (BrokenPipeError(), 141, ""),
         (RuntimeError("IO Error: Could not write: No space left on device"), 1, "disk is full"),
         (RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes."), 1, "out of memory"),
         (MemoryError(), 1, "out of memory"),
+        (RuntimeError("Out of Memory Error: Failed to allocate block"), 1, "out of memory"),
+        (RuntimeError("can't start new thread"), 1, "ulimit -u"),
+        (RuntimeError("launch: Resource temporarily unavailable"), 1, "ulimit -u"),
+        (RuntimeError("std::bad_alloc"), 1, "out of memory"),
+        (ImportError("x.so: failed to map segment from shared object"), 1, "out of memory"),
         (KeyError("theta"), 70, "internal error: KeyError: 'theta' (epiclick "),
         (AssertionError(), 70, "internal error: AssertionError (epiclick "),
         (RecursionError("too deep"), 70, "EPICLICK_TRACEBACK=1"),
@@ -267,6 +288,18 @@ def test_the_traceback_can_be_asked_for(
     said = capsys.readouterr().err
     assert said.startswith("Traceback (most recent call last)")
     assert "\nepiclick: internal error: KeyError" in said
+
+
+def test_no_file_may_be_open_but_the_streams(
+    capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refused)
+        assert exit_code(raising(OSError(errno.EMFILE, os.strerror(errno.EMFILE)))) == 1
+    assert "ulimit -n" in capsys.readouterr().err
 
 
 def test_a_refusal_has_the_code_of_what_is_behind_it() -> None:

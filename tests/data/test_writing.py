@@ -1,10 +1,13 @@
 """Output is complete or absent."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from epiclick.data.writing import folder_aside, written_aside
+
+from ..raising import raises_code
 
 
 def test_a_file_appears_only_when_done(tmp_path: Path) -> None:
@@ -30,6 +33,16 @@ def test_an_interrupted_file_leaves_the_old_one(stop: type[BaseException], tmp_p
         interrupted()
     assert target.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["out.txt"]
+
+
+def test_a_pipe_is_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    for name in ("pipe", "link"):
+        with raises_code("not-a-file"), written_aside(tmp_path / name):
+            pytest.fail("it was written")
+    assert (tmp_path / "pipe").is_fifo()
+    assert (tmp_path / "link").is_symlink()
 
 
 def test_a_folder_is_replaced_whole(tmp_path: Path) -> None:

@@ -369,11 +369,14 @@ def check_file(
         example: name of such a file.
         inputs: files, folders and globs that are read.
     """
+    from epiclick.data.writing import refuse_device
+
     check_writable(out)
     if out.is_dir():
         raise InputError(
             f"--out {out} is a folder; name a file, such as {out / example}", code="not-a-file"
         )
+    refuse_device(out)
     if suffixes and out.suffix.lower() not in suffixes:
         raise InputError(
             f"--out {out}: the format is {called}; name a {suffixes[0]} file, such as {example}",

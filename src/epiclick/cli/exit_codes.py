@@ -79,7 +79,10 @@ def safe_streams() -> Iterator[None]:
 
 def _fill_closed() -> None:
     """Open closed standard descriptors, so that no other file is given their number."""
-    nowhere = os.open(os.devnull, os.O_RDWR)
+    try:
+        nowhere = os.open(os.devnull, os.O_RDWR)
+    except OSError:  # too many files are open: then these three are, too
+        return
     while nowhere <= 2:
         nowhere = os.dup(nowhere)
     os.close(nowhere)
@@ -201,8 +204,6 @@ def _internal(error: BaseException) -> int:
     refusal = refusal_of(error)
     if refusal is not None:
         return _fail(f"{refusal.why}. {refusal.remedy} ({_named(error)})", refusal.code)
-    if "RESOURCE_EXHAUSTED" in str(error):  # as jax reports it
-        return _fail(f"out of memory. Use less data at a time. ({_named(error)})", MACHINE_FAILED)
     where = f"epiclick {__version__}, Python {platform.python_version()}, {platform.system()}"
     return _fail(
         f"internal error: {_named(error)} ({where}). This is a bug in epiclick: please report it "

@@ -25,6 +25,7 @@ def written_aside(path: str | Path) -> Iterator[Path]:
     a killed process left of it is removed by the next one.
     """
     target = Path(path)
+    refuse_device(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     clean_up(target)
     aside = temporary(target)
@@ -35,6 +36,15 @@ def written_aside(path: str | Path) -> Iterator[Path]:
         os.replace(aside, target)
     finally:
         aside.unlink(missing_ok=True)
+
+
+def refuse_device(target: Path) -> None:
+    """Refuse a device or a pipe, such as /dev/null: renaming a file to it would remove it."""
+    if target.exists() and not (target.is_file() or target.is_dir()):
+        raise InputError(
+            f"{target} is a device or a pipe, which a file would replace. Name a file.",
+            code="not-a-file",
+        )
 
 
 @contextmanager
