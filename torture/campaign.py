@@ -22,12 +22,14 @@ class Result:
         what: how.
         outcome: whether the verb did its work, refused to, or broke a promise.
         why: for a failure, the promise.
+        counts: number of inputs by outcome, if the case tried several.
     """
 
     verb: str
     what: str
     outcome: Outcome
     why: str = ""
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,7 @@ class Summary:
         by_case = dict(results)
         verbs: dict[str, Counter[str]] = {}
         for result in by_case.values():
-            verbs.setdefault(result.verb, Counter())[result.outcome] += 1
+            verbs.setdefault(result.verb, Counter()).update(result.counts or [result.outcome])
         shares = {verb: n["accepted"] / n.total() for verb, n in verbs.items()}
         below = {v: shares.get(v, 0.0) for v, s in campaign.floors.items() if shares.get(v, 0) < s}
         failed = [(n, result) for n, result in by_case.items() if result.outcome == "failed"]
