@@ -38,6 +38,13 @@ def print_json(record: Mapping[str, Any]) -> None:
     print(json.dumps({"schema_version": SCHEMA_VERSION, **record}, default=str))
 
 
+def with_version(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The object with its schema version, as JSON is read back: for digests of it."""
+    text = json.dumps({"schema_version": SCHEMA_VERSION, **record}, default=str)
+    parsed: dict[str, Any] = json.loads(text)
+    return parsed
+
+
 def print_table(
     title: str,
     columns: Sequence[str],
