@@ -295,6 +295,9 @@ def _content(column: pa.ChunkedArray) -> Iterator[Any]:
         yield np.ascontiguousarray(np.diff(values.offsets.to_numpy()))
         yield from _content(pa.chunked_array([values.flatten()]))
         return
+    if pa.types.is_nested(values.type):
+        yield repr(values.to_pylist()).encode()
+        return
     if values.null_count == 0 and values.type == pa.large_string() and len(values):
         _, offsets, text = values.buffers()
         ends = np.frombuffer(offsets, np.int64)[values.offset : values.offset + len(values) + 1]
