@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -166,6 +167,29 @@ def test_files_without_rows_of_bias_are_refused(tmp_path: Path) -> None:
         read_known_bias(tmp_path / "bias.json", THREE, 0, 0.9)
     with pytest.raises(InputError, match=r"nowhere\.json"):
         read_known_bias(tmp_path / "nowhere.json", THREE, 0, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("bias.csv", "position,mean\n1,1\n,0.5\n"),
+        ("bias.json", '[{"position": 1, "mean": 1}, {"position": null, "mean": 0.5}]'),
+        ("bias.jsonl", '{"position": 1, "mean": 1}\n{"place": 2, "mean": 0.5}\n'),
+    ],
+)
+def test_rows_without_a_context_are_refused(name: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    with raises_code("missing-context") as caught:
+        read_known_bias(tmp_path / name, THREE, 0, 0.9)
+    assert "(row 2)" in str(caught.value)
+
+
+@pytest.mark.parametrize("at_bound", [3, [3], [{"context": 3}], {"context": {}}])
+def test_contexts_at_the_bound_must_be_contexts(at_bound: Any, tmp_path: Path) -> None:
+    record = {"position_bias": [{"position": 1, "mean": 0.4}], "at_bound": at_bound}
+    (tmp_path / "bias.json").write_text(json.dumps(record))
+    with raises_code("no-rows"):
+        read_known_bias(tmp_path / "bias.json", THREE, 0, 0.9)
 
 
 def test_a_fixed_bias_does_not_make_others_look_flat() -> None:
