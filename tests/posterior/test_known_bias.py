@@ -11,6 +11,7 @@ import pytest
 from scipy import special, stats
 
 from epiclick.click_models.priors import FIXED_SD
+from epiclick.data.checksums import with_digest
 from epiclick.errors import InputError, InputWarning
 from epiclick.posterior.known_bias import (
     describe_known,
@@ -19,6 +20,7 @@ from epiclick.posterior.known_bias import (
 )
 from epiclick.posterior.mode import inverse
 
+from ..damaging import assert_damage_is_found
 from ..raising import raises_code
 
 THREE = pa.table({"position": [1, 2, 3]})
@@ -190,6 +192,23 @@ def test_contexts_at_the_bound_must_be_contexts(at_bound: Any, tmp_path: Path) -
     (tmp_path / "bias.json").write_text(json.dumps(record))
     with raises_code("no-rows"):
         read_known_bias(tmp_path / "bias.json", THREE, 0, 0.9)
+
+
+def test_damage_to_what_was_printed_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "bias.json"
+    rows = [
+        {"position": 1, "mean": 1.0, "low": None, "high": None},
+        {"position": 2, "mean": 0.5, "low": 0.4125, "high": 0.5875},
+        {"position": 3, "mean": 0.3125, "low": 0.25, "high": 0.4},
+    ]
+    path.write_text(json.dumps(with_digest({"schema_version": 1, "position_bias": rows})))
+    whole = read_known_bias(path, THREE, 0, 0.9)
+
+    def check() -> None:
+        np.testing.assert_array_equal(read_known_bias(path, THREE, 0, 0.9), whole)
+
+    refused, same = assert_damage_is_found(path, check, flips=len(path.read_bytes()))
+    assert refused > 10 * same
 
 
 def test_a_fixed_bias_does_not_make_others_look_flat() -> None:

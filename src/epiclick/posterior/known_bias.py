@@ -20,6 +20,7 @@ from scipy import special
 from epiclick.arguments import is_number, shown
 from epiclick.click_models.priors import FIXED_SD
 from epiclick.data.arrays import locate_rows
+from epiclick.data.checksums import DIGEST, check_record, damaged
 from epiclick.data.sources import open_source
 from epiclick.errors import InputError, InputWarning, Problem, did_you_mean
 from epiclick.identification.identifiability import named
@@ -108,6 +109,7 @@ def _json_records(path: Path) -> list[dict[str, Any]] | None:
     except ValueError:
         return None
     if isinstance(found, dict):
+        _check_digest(found, path)
         at_bound = found.get("at_bound") or []
         found = found.get("position_bias", [found])
     rows = isinstance(found, list) and found and all(isinstance(row, dict) for row in found)
@@ -116,6 +118,20 @@ def _json_records(path: Path) -> list[dict[str, Any]] | None:
     raise InputError(
         f"{path} has no rows of position bias; see epiclick position-bias --json", code="no-rows"
     )
+
+
+def _check_digest(record: dict[str, Any], path: Path) -> None:
+    """Refuse the output of `epiclick position-bias` if it changed; other files have no digest."""
+    try:
+        if DIGEST in record:
+            check_record(record)
+    except ValueError as error:
+        raise damaged(
+            path,
+            str(error),
+            "Write it again with epiclick position-bias MODEL --json; if you changed it on "
+            f"purpose, remove '{DIGEST}' from it.",
+        ) from error
 
 
 def _are_contexts(at_bound: Any) -> bool:
