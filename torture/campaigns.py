@@ -10,6 +10,6 @@ def campaigns() -> list[Campaign]:
     """All of them, with their full number of cases."""
     return [
         Logs(6_000),
-        Damage(),
+        Damage(600),
         Kills(),
     ]

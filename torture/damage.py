@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import ClassVar
 
-from torture import mutations, stretches, written
+from torture import mutations, readbacks, stretches, written
 from torture.campaign import Campaign, Case, Result
 from torture.program import call
 from torture.readers import READERS, Reader
@@ -42,6 +42,11 @@ class Damage(Campaign):
     """A damaged file is refused, or read as if it were whole."""
 
     name = "bytes"
+    floors: ClassVar = dict.fromkeys(("position-bias", "relevance", "export", "evaluate"), 0.1)
+
+    def __init__(self, calls: int) -> None:
+        """Read every byte in a process of the library, and this many by whole commands."""
+        self.calls = calls
 
     def prepare(self, stock: Path) -> None:
         """Write a file of each kind, and what is read from it."""
@@ -55,6 +60,10 @@ class Damage(Campaign):
         written.succeeded(call("benchmark", "--out", "B", *pages, folder=stock), "benchmark")
         shutil.copy(stock / "B/cells/pages/pbm-plain.json", stock / "cell.json")
         written.make_letor(stock / "letor.txt")
+        stopped = ("fit", "counts.parquet", *written.FEATURED.split(), "--out", "stopped")
+        call(*stopped, folder=stock, before=written.stop_after_first_checkpoint)
+        assert (stock / "stopped.checkpoint").is_file()
+        readbacks.prepare(stock)
         _write_answers(stock / "answers.npz")
         _write_cache(stock)
 
@@ -73,12 +82,15 @@ class Damage(Campaign):
         return found
 
     def size(self, stock: Path) -> int:
-        """As many as there are stretches."""
-        return len(self.attacks(stock))
+        """As many as there are stretches, and the calls."""
+        return len(self.attacks(stock)) + self.calls
 
     def run(self, case: Case) -> Result:
         """Read a file with each byte of a stretch changed."""
-        attack = self.attacks(case.stock)[case.number]
+        attacks = self.attacks(case.stock)
+        if case.number >= len(attacks):
+            return readbacks.run(case.rng, case.stock, case.folder)
+        attack = attacks[case.number]
         reader, change = attack.reader, mutations.PLACES[attack.change]
         reader.copy(case.stock, case.folder)
         file = case.folder / attack.file

@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -56,7 +57,7 @@ class Kills(Campaign):
 
     name = "kills"
     # a refusal stands for a call that ended before it was to be killed
-    floors: ClassVar = {"count": 0.8, "fit": 0.8, "simulate": 0.8}
+    floors: ClassVar = {"count": 0.6, "fit": 0.6, "simulate": 0.6}
 
     def prepare(self, stock: Path) -> None:
         """Run each command undisturbed, with and without an earlier output."""
@@ -188,9 +189,7 @@ def _temporary(folder: Path) -> dict[str, str | None]:
 
 def _killed_at(words: list[str], folder: Path, step: int) -> Ended:
     steps = Steps(folder, step)
-    return _ended(
-        start(words, folder, before=steps.watch, environment=_temporary(folder)), folder
-    )
+    return _ended(start(words, folder, before=steps.watch, environment=_temporary(folder)), folder)
 
 
 def _killed_after(words: list[str], folder: Path, seconds: float) -> Ended:
@@ -203,10 +202,8 @@ def _killed_after(words: list[str], folder: Path, seconds: float) -> Ended:
 def _ended(process: int, folder: Path) -> Ended:
     """Wait for a call, then end the processes that it has started: they notice only later."""
     ended = wait(process, folder, LIMIT)
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(process, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     return ended
 
 
@@ -220,7 +217,9 @@ def _wrong_now(recipe: Recipe, folder: Path, undisturbed: dict) -> str | None:
     """What a kill has broken."""
     before, after, now = undisturbed["before"], undisturbed["after"], recipe.written(folder)
     if recipe.is_one and now not in (before, after):
-        return f"after the kill, the output is neither the old nor the new: {_differing(now, after)}"
+        return (
+            f"after the kill, the output is neither the old nor the new: {_differing(now, after)}"
+        )
     for name, digest in now.items():
         if digest not in (before.get(name), after.get(name)) and not name.endswith(PASSING):
             return f"after the kill, {name} is neither the old nor the new"
@@ -260,4 +259,6 @@ def _wrong_later(recipe: Recipe, folder: Path, undisturbed: dict) -> str | None:
 
 def _differing(now: dict[str, str], after: dict[str, str]) -> list[str]:
     """The first files that differ."""
-    return sorted(name for name in now.keys() | after.keys() if now.get(name) != after.get(name))[:4]
+    return sorted(name for name in now.keys() | after.keys() if now.get(name) != after.get(name))[
+        :4
+    ]

@@ -9,8 +9,11 @@ import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+from torture.written import FEATURED
 
 
 @dataclass(frozen=True)
@@ -130,6 +133,39 @@ def _cell_metadata(folder: Path) -> Any:
     return kept or None
 
 
+class _Captured(BaseException):
+    """A fit has come to its checkpoint."""
+
+
+@cache
+def _resumed(folder: Path) -> tuple[Any, Any]:
+    """The checkpoint and the first state of a fit that is about to resume."""
+    from epiclick.cli.main import app
+    from epiclick.training.checkpoint import Checkpoint
+
+    found, load = [], Checkpoint.load
+
+    def captured(self: Checkpoint, start: Any, *_: Any) -> None:
+        found.append((self, start))
+        raise _Captured
+
+    os.chdir(folder)
+    Checkpoint.load = captured  # type: ignore[assignment, method-assign]
+    try:
+        words = ["fit", "counts.parquet", *FEATURED.split(), "--out", "stopped", "--resume"]
+        app([*words, "--quiet"], standalone_mode=False)
+    except _Captured:
+        return found[0]
+    finally:
+        Checkpoint.load = load  # type: ignore[method-assign]
+    raise AssertionError("the fit did not read its checkpoint")
+
+
+def _checkpoint(folder: Path) -> Any:
+    checkpoint, start = _resumed(folder)
+    return checkpoint.load(start)
+
+
 def _settings(folder: Path) -> Any:
     from dataclasses import replace
 
@@ -140,7 +176,7 @@ def _settings(folder: Path) -> Any:
     # what a resumed call does: go on with the settings it was given, or refuse
     methods = choose_methods(["pointwise"], None)
     prepare_folder(folder / "R", replace(choose_preset("quick"), runs=1, epochs=1, methods=methods))
-    return (folder / "R/settings.json").read_bytes()
+    return json.loads((folder / "R/settings.json").read_bytes())
 
 
 def _pages_data(folder: Path) -> Any:
@@ -190,6 +226,7 @@ READERS: tuple[Reader, ...] = (
     Reader("relevance", "relevance.parquet", _ranking("relevance.parquet", "mean")),
     Reader("interleaved pages", "pages.parquet", _ranking("pages.parquet", None)),
     Reader("position bias", "bias.json", _bias),
+    Reader("checkpoint", "stopped.checkpoint", _checkpoint, ("counts.parquet", "world")),
     Reader("calibration world", "answers.npz", _answers),
     Reader("reproduced rows", "R/cells/pointwise/00.parquet", _cell_rows),
     Reader("reproduced metadata", "R/cells/pointwise/00.json", _cell_metadata),

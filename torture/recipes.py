@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from torture import written
 
@@ -71,7 +73,7 @@ class Recipe:
 
     def written(self, folder: Path) -> dict[str, str]:
         """Digest of each output file, by name; without temporary and volatile ones."""
-        return {name: sha256(path.read_bytes()).hexdigest() for name, path in self.files(folder)}
+        return {name: _digest(path) for name, path in self.files(folder)}
 
     def files(self, folder: Path, *, volatile: bool = False) -> list[tuple[str, Path]]:
         """Output files by name, with their paths; those that are volatile or those that are not."""
@@ -84,6 +86,25 @@ class Recipe:
                 if path.is_file() and not hidden and name.endswith(self.volatile) == volatile:
                     found.append((name, path))
         return found if self.volatile or not volatile else []
+
+
+MEASURED = ("seconds", "digest")
+"""Keys of JSON files that depend on the clock."""
+
+
+def _digest(path: Path) -> str:
+    """Digest of a file, of JSON without what was measured."""
+    content = path.read_bytes()
+    if path.suffix == ".json":
+        with suppress(ValueError):  # a damaged one differs from all others as it is
+            content = json.dumps(_unmeasured(json.loads(content))).encode()
+    return sha256(content).hexdigest()
+
+
+def _unmeasured(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _unmeasured(each) for key, each in value.items() if key not in MEASURED}
+    return [_unmeasured(each) for each in value] if isinstance(value, list) else value
 
 
 def is_whole(path: Path) -> bool:

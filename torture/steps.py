@@ -71,9 +71,9 @@ class Steps:
         return os.path.abspath(os.fsdecode(path)).startswith(self.folder)
 
     def _event(self, name: str, given: tuple[Any, ...]) -> None:
-        if (name == "open" and isinstance(given[2], int) and given[2] & WRITING) or name in EVENTS:
-            if self._is_here(given[0]):
-                self._step()
+        writes = name == "open" and isinstance(given[2], int) and given[2] & WRITING
+        if (writes or name in EVENTS) and self._is_here(given[0]):
+            self._step()
 
     def _around(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function with a step before and after it."""
