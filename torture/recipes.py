@@ -133,7 +133,7 @@ RECIPES: tuple[Recipe, ...] = (
         "count shop/clicks.parquet --out out.parquet",
         ("out.parquet",),
         ("world", "shop"),
-        timed=60,
+        timed=90,
     ),
     Recipe(
         "fit",
@@ -143,7 +143,7 @@ RECIPES: tuple[Recipe, ...] = (
         ("counts.parquet", "others.parquet"),
         overwrites=True,
         most=90,
-        timed=60,
+        timed=90,
     ),
     Recipe(
         "fit with features",
@@ -154,7 +154,7 @@ RECIPES: tuple[Recipe, ...] = (
         overwrites=True,
         resumes=True,
         most=120,
-        timed=90,
+        timed=120,
     ),
     Recipe(
         "fit of conversions",
@@ -172,7 +172,7 @@ RECIPES: tuple[Recipe, ...] = (
         ("out",),
         (),
         most=90,
-        timed=60,
+        timed=90,
     ),
     Recipe(
         "select",
@@ -195,7 +195,7 @@ RECIPES: tuple[Recipe, ...] = (
         ("out.html",),
         ("model", "another", "counts.parquet", "others.parquet"),
         volatile=("out.html",),
-        timed=60,
+        timed=90,
     ),
     *(
         Recipe(
