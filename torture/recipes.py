@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile, ZipFile
 
 from torture import written
 
@@ -116,6 +117,12 @@ def is_whole(path: Path) -> bool:
         except ValueError:
             return False
         return content.endswith(b"\n")
+    if path.suffix == ".npz":
+        try:
+            with ZipFile(path) as archive:
+                return archive.testzip() is None
+        except BadZipFile:
+            return False
     return content.rstrip().endswith(ENDS[path.suffix])
 
 
@@ -264,7 +271,7 @@ RECIPES: tuple[Recipe, ...] = (
         None,
         ("out",),
         ("pages",),
-        volatile=(".json", ".html", ".npz"),
+        volatile=(".json", ".md", ".npz"),
         most=20,
     ),
     Recipe(
