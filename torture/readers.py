@@ -223,7 +223,7 @@ READERS: tuple[Reader, ...] = (
     Reader("world", "world", _world("world")),
     Reader("world of purchases", "shop", _world("shop")),
     Reader("selection", "selection.json", _selection),
-    Reader("relevance", "relevance.parquet", _ranking("relevance.parquet", "mean")),
+    Reader("table of relevance", "relevance.parquet", _ranking("relevance.parquet", "mean")),
     Reader("interleaved pages", "pages.parquet", _ranking("pages.parquet", None)),
     Reader("position bias", "bias.json", _bias),
     Reader("checkpoint", "stopped.checkpoint", _checkpoint, ("counts.parquet", "world")),
