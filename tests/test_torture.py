@@ -64,7 +64,7 @@ def test_a_stopped_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
     ledger.write_text(ledger.read_text()[:-9])
     run.finish(numbers, list(range(60)))
     assert numbers.ran == [*range(30), 29, *range(30, 60)]
-    summary = Summary.of(numbers, run.ledger(numbers))
+    summary = Summary.of(numbers, run.ledger(numbers), 60)
     assert summary.total == {"accepted": 30, "refused": 30}
     assert not summary.failures
     assert not summary.below
@@ -89,7 +89,7 @@ def test_failures_and_too_few_accepted_cases_are_reported(tmp_path: Path) -> Non
     numbers, run = Numbers(), Run(tmp_path, 1)
     numbers.bad = {0}
     run.finish(numbers, [0, *range(1, 60, 2)])
-    summary = Summary.of(numbers, run.ledger(numbers))
+    summary = Summary.of(numbers, run.ledger(numbers), 60)
     assert [number for number, _ in summary.failures] == [0]
     assert summary.below == {"count": 0.0}
     assert "| **numbers** | all | 31 | 0 | 30 | 1 |" in table([summary], 1)

@@ -83,7 +83,11 @@ def spread(size: int, wanted: int | None) -> list[int]:
 
 def summarised(run: Run, chosen: list[Campaign]) -> int:
     """Print what was found."""
-    summaries = [Summary.of(campaign, run.ledger(campaign)) for campaign in chosen]
+    sizes = [campaign.size(run.stock(campaign)) for campaign in chosen]
+    summaries = [
+        Summary.of(campaign, run.ledger(campaign), size)
+        for campaign, size in zip(chosen, sizes, strict=True)
+    ]
     print(table(summaries, run.seed))
     for summary in summaries:
         for number, result in summary.failures[:20]:

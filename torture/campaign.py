@@ -25,12 +25,14 @@ class Result:
         what: how.
         outcome: whether the verb did its work, refused to, or broke a promise.
         why: for a failure, the promise.
+        counts: number of inputs by outcome, if the case tried several.
     """
 
     verb: str
     what: str
     outcome: Outcome
     why: str = ""
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -143,18 +145,18 @@ class Summary:
     below: Mapping[str, float]
 
     @classmethod
-    def of(cls, campaign: Campaign, results: Iterator[tuple[int, Result]]) -> "Summary":
-        """Count results, each case once."""
+    def of(cls, campaign: Campaign, results: Iterator[tuple[int, Result]], size: int) -> "Summary":
+        """Count results, each case once; `size` is the number of cases of a whole run."""
         by_case = dict(results)
         verbs: dict[str, Counter[str]] = {}
         for result in by_case.values():
-            verbs.setdefault(result.verb, Counter())[result.outcome] += 1
+            verbs.setdefault(result.verb, Counter()).update(result.counts or [result.outcome])
         below = {}
         for verb, floor in campaign.floors.items():
             count = verbs.get(verb, Counter())
-            share = count["accepted"] / count.total() if count else 0.0
+            share = count["accepted"] / max(count.total(), 1)
             # a few cases of many say nothing about shares
-            if share < floor and (count.total() >= FEW or len(by_case) >= FEW * len(verbs)):
+            if share < floor and (len(by_case) == size or count.total() >= FEW):
                 below[verb] = share
         failed = [(n, result) for n, result in by_case.items() if result.outcome == "failed"]
         return cls(campaign.name, dict(sorted(verbs.items())), tuple(sorted(failed)), below)

@@ -289,3 +289,27 @@ PARSED = (
 )
 SOUND_BYTES: tuple[ByteChange, ...] = (with_mark, with_returns, without_last_newline)
 BYTES: tuple[ByteChange, ...] = (flipped, replaced, inserted, deleted, truncated, repeated)
+
+
+def flipped_at(rng: Random, content: bytes, at: int) -> bytes:
+    """One bit of a byte is another."""
+    return content[:at] + bytes([content[at] ^ (1 << rng.randrange(8))]) + content[at + 1 :]
+
+
+def overwritten_at(rng: Random, content: bytes, at: int) -> bytes:
+    """A byte is 0 or 255, or where it is one of them, the other."""
+    other = rng.choice([value for value in (0, 255) if value != content[at]])
+    return content[:at] + bytes([other]) + content[at + 1 :]
+
+
+def cut_at(_: Random, content: bytes, at: int) -> bytes:
+    """Only the bytes before are left."""
+    return content[:at]
+
+
+PLACES: tuple[Callable[[Random, bytes, int], bytes], ...] = (
+    flipped_at,
+    overwritten_at,
+    cut_at,
+)
+"""Changes at a given place."""

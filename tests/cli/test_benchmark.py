@@ -65,3 +65,19 @@ def test_files_of_others_are_not_replaced(small: list[object], tmp_path: Path) -
     assert (tmp_path / "B" / "README.md").read_text() == "mine"
     epiclick(*small[:-1], tmp_path / "D", "--models", "pmb").assert_refused("(did you mean 'pbm'?)")
     assert not (tmp_path / "D").exists()
+
+
+@pytest.mark.parametrize("has_folder", [False, True])
+def test_a_run_that_was_killed_before_its_first_cell_is_continued(
+    small: list[object], has_folder: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    if has_folder:
+        (tmp_path / "B" / "cells").mkdir(parents=True)
+    with monkeypatch.context() as stopped:
+        stopped.setattr(module, "call_in_process", stop)
+        assert epiclick(*small).code == 130
+    assert [path.name for path in (tmp_path / "B" / "data").iterdir()] == ["pbm.npz"]
+    assert epiclick(*small).code == 0

@@ -1,6 +1,7 @@
 """`epiclick demo`: what it shows, what it leaves, and that its commands are what it says."""
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 
 from epiclick.cli import demo as verb
 from epiclick.cli.demo import Sizes, Step, script_of, steps_of
+from epiclick.data.leftovers import temporary
 
 from .conftest import Done, epiclick
 
@@ -198,3 +200,17 @@ def test_a_folder_with_blanks_is_quoted(tmp_path: Path) -> None:
     steps = steps_of(Path("my demo; it's"), Sizes(60, 800, 3))
     assert calls(script_of(steps)) == [list(step.arguments) for step in steps]
     assert shlex.quote("my demo; it's/world") in steps[0].typed
+
+
+def test_what_a_killed_demo_left_of_its_script_does_not_refuse_the_next(tmp_path: Path) -> None:
+    out = tmp_path / "demo"
+    out.mkdir()
+    left = temporary(out / verb.SCRIPT)
+    left.touch()
+    ours, start = f"-{os.getpid()}-", re.compile(r"-\d+\.(?=[0-9a-f]{8}\.part$)")
+    # a process of this number started at another time: it has ended
+    killed = left.rename(left.with_name(start.sub("-1.", left.name)))
+    assert ours in killed.name
+    steps = steps_of(out, Sizes(60, 800, 3))
+    verb.prepare(out, steps)
+    assert [path.name for path in out.iterdir()] == [verb.SCRIPT]

@@ -8,6 +8,7 @@ from scipy.special import expit
 from scipy.stats import beta as beta_distribution
 
 from epiclick.api import load
+from epiclick.data.checksums import check_record
 from epiclick.fitted.prediction import bias_betas
 
 from .conftest import TRAINING, Done, epiclick
@@ -18,7 +19,8 @@ pytestmark = pytest.mark.slow
 def test_json_has_a_row_for_each_position(marginal: tuple[Path, Done]) -> None:
     model, fit = marginal
     record = epiclick("position-bias", model, "--json").record
-    assert list(record) == ["schema_version", "position_bias", "warnings"]
+    assert list(record) == ["schema_version", "position_bias", "warnings", "digest"]
+    check_record(record)
     rows = record["position_bias"]
     names = ["position", "mean", "low", "high", "relative", "relative_low", "relative_high"]
     assert [list(row) for row in rows] == [names] * 3

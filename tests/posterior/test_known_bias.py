@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ import pytest
 from scipy import special, stats
 
 from epiclick.click_models.priors import FIXED_SD
+from epiclick.data.checksums import with_digest
 from epiclick.errors import InputError, InputWarning
 from epiclick.posterior.known_bias import (
     describe_known,
@@ -18,6 +20,7 @@ from epiclick.posterior.known_bias import (
 )
 from epiclick.posterior.mode import inverse
 
+from ..damaging import assert_damage_is_found
 from ..raising import raises_code
 
 THREE = pa.table({"position": [1, 2, 3]})
@@ -166,6 +169,46 @@ def test_files_without_rows_of_bias_are_refused(tmp_path: Path) -> None:
         read_known_bias(tmp_path / "bias.json", THREE, 0, 0.9)
     with pytest.raises(InputError, match=r"nowhere\.json"):
         read_known_bias(tmp_path / "nowhere.json", THREE, 0, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("bias.csv", "position,mean\n1,1\n,0.5\n"),
+        ("bias.json", '[{"position": 1, "mean": 1}, {"position": null, "mean": 0.5}]'),
+        ("bias.jsonl", '{"position": 1, "mean": 1}\n{"place": 2, "mean": 0.5}\n'),
+    ],
+)
+def test_rows_without_a_context_are_refused(name: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    with raises_code("missing-context") as caught:
+        read_known_bias(tmp_path / name, THREE, 0, 0.9)
+    assert "(row 2)" in str(caught.value)
+
+
+@pytest.mark.parametrize("at_bound", [3, [3], [{"context": 3}], {"context": {}}])
+def test_contexts_at_the_bound_must_be_contexts(at_bound: Any, tmp_path: Path) -> None:
+    record = {"position_bias": [{"position": 1, "mean": 0.4}], "at_bound": at_bound}
+    (tmp_path / "bias.json").write_text(json.dumps(record))
+    with raises_code("no-rows"):
+        read_known_bias(tmp_path / "bias.json", THREE, 0, 0.9)
+
+
+def test_damage_to_what_was_printed_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "bias.json"
+    rows = [
+        {"position": 1, "mean": 1.0, "low": None, "high": None},
+        {"position": 2, "mean": 0.5, "low": 0.4125, "high": 0.5875},
+        {"position": 3, "mean": 0.3125, "low": 0.25, "high": 0.4},
+    ]
+    path.write_text(json.dumps(with_digest({"schema_version": 1, "position_bias": rows})))
+    whole = read_known_bias(path, THREE, 0, 0.9)
+
+    def check() -> None:
+        np.testing.assert_array_equal(read_known_bias(path, THREE, 0, 0.9), whole)
+
+    refused, same = assert_damage_is_found(path, check, flips=len(path.read_bytes()))
+    assert refused > 10 * same
 
 
 def test_a_fixed_bias_does_not_make_others_look_flat() -> None:

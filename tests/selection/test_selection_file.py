@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from epiclick.cli.select import write_selection
 from epiclick.selection.parsimony import ModelScores
 from epiclick.selection.selected import Selection
 from epiclick.selection.selection_file import read_selection
 
+from ..damaging import assert_damage_is_found
 from ..raising import raises_code
 
 SCORES = (
@@ -88,3 +90,17 @@ def test_files_of_another_kind_are_refused(tmp_path: Path) -> None:
     with raises_code("file-missing") as caught:
         read_selection(tmp_path / "none.json")
     assert "epiclick select --out" in str(caught.value)
+
+
+def test_damage_is_refused_or_harmless(tmp_path: Path) -> None:
+    path = tmp_path / "select.json"
+    record = record_of()
+    del record["schema_version"]
+    write_selection(record, path)
+    whole = read_selection(path)
+
+    def check() -> None:
+        assert read_selection(path) == whole
+
+    refused, same = assert_damage_is_found(path, check, flips=len(path.read_bytes()))
+    assert refused > 20 * same

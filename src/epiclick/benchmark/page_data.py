@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from epiclick.data.checksums import digest_arrays, reading
+from epiclick.data.checksums import digest_arrays, from_archive, reading, to_archive
 from epiclick.data.page_lists import PageLists
 from epiclick.data.writing import written_aside
 
@@ -130,15 +130,14 @@ class BenchmarkData:
     def save(self, path: Path) -> None:
         """Write everything to a file, atomically."""
         settings = np.frombuffer(json.dumps(dict(self.settings)).encode(), np.uint8)
-        with written_aside(path) as aside, aside.open("wb") as file:
-            arrays: dict[str, Any] = {SETTINGS: settings, **self._arrays()}
-            np.savez_compressed(file, **arrays)
+        with written_aside(path) as aside:
+            aside.write_bytes(to_archive({SETTINGS: settings, **self._arrays()}))
 
     @classmethod
     def load(cls, path: Path) -> Self:
         """Read back what `save` wrote."""
-        with reading(path, "Delete it and start again."), np.load(path, allow_pickle=False) as file:
-            known = {name: file[name] for name in file.files}
+        with reading(path, "Delete it and start again."):
+            known = from_archive(path.read_bytes())
             return cls(
                 json.loads(known[SETTINGS].tobytes()),
                 known["query_of"],

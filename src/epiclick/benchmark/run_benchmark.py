@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from epiclick.arguments import check_choice, check_level, check_whole
 from epiclick.benchmark.benchmark_cells import (
+    CELLS,
     CellKey,
     CellResult,
     load_cell,
@@ -129,6 +130,7 @@ def _datasets(
             _warn(f"{place.name} is skipped: there is no folder {place}")
             continue
         data = read_page_files(place)
+        _begin(folder)
         data.save(_file(folder, data.name))
         yield data
     for plan in settings.plans:
@@ -138,8 +140,15 @@ def _datasets(
         if stored is None or stored.settings != plan.settings:
             with working(f"{name}: simulating", shown=progress):
                 stored = plan.make()
+            _begin(folder)
             stored.save(path)
         yield stored
+
+
+def _begin(folder: Path) -> None:
+    """Make both folders before the first file, as the two together show that a run has begun."""
+    for name in (CELLS, DATA):
+        (folder / name).mkdir(parents=True, exist_ok=True)
 
 
 def _file(folder: Path, name: str) -> Path:

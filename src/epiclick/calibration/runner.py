@@ -5,12 +5,10 @@ resumes where it was and never uses results of other settings. The table depends
 number of processes nor on interruptions.
 """
 
-import io
 import json
 import sys
 import tempfile
 import warnings
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -21,7 +19,6 @@ from importlib.metadata import version
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
@@ -49,7 +46,7 @@ from epiclick.calibration.table import (
     order_rows,
     uniformity_rows,
 )
-from epiclick.data.checksums import reading, with_trailer, without_trailer
+from epiclick.data.checksums import from_archive, reading, to_archive
 from epiclick.data.writing import written_aside
 from epiclick.errors import InputError, InputWarning, Problem
 from epiclick.processes import cores_of, start_worker, threads_of_started
@@ -100,25 +97,15 @@ def save_answers(answers: Mapping[str, Answers], path: Path) -> None:
         for kept in [replace(given, draws=given.draws[:KEPT])]
         for part in PARTS
     }
-    archive = io.BytesIO()
-    np.savez_compressed(archive, **arrays)
     with written_aside(path) as aside:
-        aside.write_bytes(with_trailer(archive.getvalue()))
+        aside.write_bytes(to_archive(arrays))
 
 
 def load_answers(path: Path) -> dict[str, Answers]:
     """Read what `save_answers` wrote; InputError if the file is damaged."""
     with reading(path, "Delete it and run the same command again to redo this world."):
-        content = without_trailer(path.read_bytes())
-        try:
-            return _answers(content)
-        except (BadZipFile, EOFError, RuntimeError, zlib.error) as error:
-            raise ValueError(str(error)) from error
-
-
-def _answers(content: bytes) -> dict[str, Answers]:
-    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-        names = dict.fromkeys(key.split("/")[0] for key in arrays.files)
+        arrays = from_archive(path.read_bytes())
+        names = dict.fromkeys(key.split("/")[0] for key in arrays)
         return {
             name: Answers(**{part: arrays[f"{name}/{part}"].astype(np.float64) for part in PARTS})
             for name in names

@@ -38,6 +38,13 @@ def print_json(record: Mapping[str, Any]) -> None:
     print(json.dumps({"schema_version": SCHEMA_VERSION, **record}, default=str))
 
 
+def with_version(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The object with its schema version, as JSON is read back: for digests of it."""
+    text = json.dumps({"schema_version": SCHEMA_VERSION, **record}, default=str)
+    parsed: dict[str, Any] = json.loads(text)
+    return parsed
+
+
 def print_table(
     title: str,
     columns: Sequence[str],
@@ -346,7 +353,8 @@ def check_own_files(out: Path, names: Sequence[str], verb: str, *, begun: bool) 
         verb: name of the verb.
         begun: whether the folder shows that the verb has written there before.
     """
-    taken = [name for name in names if os.path.lexists(out / name)]
+    # a call that was killed early leaves empty folders
+    taken = [n for n in names if os.path.lexists(out / n) and not _is_empty_folder(out / n)]
     if taken and not begun:
         from epiclick.data.writing import named
 
@@ -355,6 +363,10 @@ def check_own_files(out: Path, names: Sequence[str], verb: str, *, begun: bool) 
             "was changed. Name a new folder, or move these files elsewhere",
             code="foreign-files",
         )
+
+
+def _is_empty_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink() and not any(path.iterdir())
 
 
 def check_file(

@@ -208,12 +208,14 @@ def demo(
 
 def prepare(out: Path, steps: Sequence[Step]) -> None:
     """Create the folder with a script of the commands; refuse one with other files."""
+    from epiclick.data.leftovers import clean_up
     from epiclick.data.writing import check_replaceable, named, written_aside
     from epiclick.fitted.storage import MODEL
     from epiclick.simulate.world_files import WORLD
 
     script = out / SCRIPT
     console.check_folder(out)
+    clean_up(script)  # what was left of it is no file of somebody else
     ours = script.is_file() and script.read_bytes().startswith(MADE_BY.encode())
     if out.is_dir() and any(out.iterdir()) and not ours:
         raise InputError(

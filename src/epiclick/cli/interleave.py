@@ -179,9 +179,8 @@ def print_result(found: "InterleavingResult", *, quiet: bool) -> None:
 
 def write_table(table: Any, out: Path) -> None:
     """Write an Arrow table to a Parquet file."""
-    import pyarrow.parquet as pq
-
+    from epiclick.data.checked_tables import write_tables
     from epiclick.data.writing import written_aside
 
     with console.written_to(out), written_aside(out) as aside:
-        pq.write_table(table, aside, compression="zstd")
+        write_tables([table], aside)

@@ -30,6 +30,7 @@ def position_bias(
     Example: epiclick position-bias model --kind bayes --level 0.5
     """
     from epiclick.api import load
+    from epiclick.data.checksums import with_digest
 
     if level is not None:
         check_level("--level", level)
@@ -43,7 +44,9 @@ def position_bias(
         for name in ("given_bias", "at_bound"):
             if found := fitted.fitted_.training.checks.get(name):
                 record[name] = found
-        console.print_json(console.json_safe({**record, "warnings": warnings}))
+        record = console.with_version(console.json_safe({**record, "warnings": warnings}))
+        # kept in a file, it may be given to a fit
+        console.print_json(with_digest(record))
         return
     for warning in warnings:
         console.print_warning(warning, quiet=quiet)

@@ -1,7 +1,6 @@
 """`epiclick relevance`: the relevance of each item, with its uncertainty."""
 
 from collections.abc import Iterable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -79,19 +78,10 @@ def relevance(
 def write_frames(frames: Iterable["pd.DataFrame"], out: Path) -> int:
     """Write tables one after another to a Parquet file; returns the number of rows."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
+    from epiclick.data.checked_tables import write_tables
     from epiclick.data.writing import written_aside
 
-    rows = 0
-    writer = None
-    with console.written_to(out), written_aside(out) as aside, ExitStack() as stack:
-        for frame in frames:
-            table = pa.Table.from_pandas(frame, preserve_index=False)
-            table = table.replace_schema_metadata(None)
-            if writer is None:
-                opened = pq.ParquetWriter(aside, table.schema, compression="zstd")
-                writer = stack.enter_context(opened)
-            writer.write_table(table.cast(writer.schema))
-            rows += len(table)
-    return rows
+    tables = (pa.Table.from_pandas(frame, preserve_index=False) for frame in frames)
+    with console.written_to(out), written_aside(out) as aside:
+        return write_tables(tables, aside)

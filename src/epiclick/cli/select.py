@@ -112,13 +112,20 @@ def select(
         console.note(f"columns: {named}", quiet=silent)
     record = console.json_safe({**found.to_dict(), "warnings": warnings})
     if out is not None:
-        write_record(record, out)
+        write_selection(record, out)
     if as_json:
         console.print_json(record)
         return
     print_selection(found)
     if out is not None:
         console.note(f"written to {out}", quiet=quiet)
+
+
+def write_selection(record: Mapping[str, Any], out: Path) -> None:
+    """Write what --json prints to a file, with a digest."""
+    from epiclick.data.checksums import with_digest
+
+    write_record(with_digest(console.with_version(record)), out)
 
 
 def write_record(record: Mapping[str, Any], out: Path) -> None:

@@ -5,6 +5,7 @@ of its own keys. This detects damage; it does not prove who wrote a file.
 """
 
 import hashlib
+import io
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
+from zipfile import BadZipFile
 
 import numpy as np
 import pyarrow as pa
@@ -211,6 +213,25 @@ def without_trailer(content: bytes) -> bytes:
     return before
 
 
+# Archives of arrays (npz)
+
+
+def to_archive(arrays: Mapping[str, np.ndarray]) -> bytes:
+    """Arrays as a compressed archive, with the digest of its content."""
+    archive = io.BytesIO()
+    np.savez_compressed(archive, **dict(arrays))  # type: ignore[arg-type]
+    return with_trailer(archive.getvalue())
+
+
+def from_archive(content: bytes) -> dict[str, np.ndarray]:
+    """The inverse of `to_archive`; ValueError for whatever is wrong with an archive."""
+    try:
+        with np.load(io.BytesIO(without_trailer(content)), allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+    except (BadZipFile, EOFError, RuntimeError, zlib.error) as error:
+        raise ValueError(str(error)) from error
+
+
 # Large files that are opened often: block checksums
 
 
@@ -273,6 +294,9 @@ def _content(column: pa.ChunkedArray) -> Iterator[Any]:
         yield b"lists"
         yield np.ascontiguousarray(np.diff(values.offsets.to_numpy()))
         yield from _content(pa.chunked_array([values.flatten()]))
+        return
+    if pa.types.is_nested(values.type):
+        yield repr(values.to_pylist()).encode()
         return
     if values.null_count == 0 and values.type == pa.large_string() and len(values):
         _, offsets, text = values.buffers()

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from epiclick.arguments import check_path
+from epiclick.data.checked_tables import check_tables
 from epiclick.data.connections import ConnectedTable
 from epiclick.data.two_sources import TwoTables, without_role
 from epiclick.errors import InputError, Problem, nearest
@@ -247,7 +247,7 @@ def damage(file: Path, written_as: str) -> Problem | None:
     """Why a file cannot be read at all; None if it can."""
     try:
         if written_as == "Parquet":
-            pq.read_metadata(file)
+            check_tables(file)
         elif written_as in DATABASES and file.stat().st_size:
             return _not_a_database(file, written_as)
         elif file.stat().st_size == 0:
@@ -266,7 +266,7 @@ def damage(file: Path, written_as: str) -> Problem | None:
             remedy="Ask for permission, or copy it.",
             code="cannot-read",
         )
-    except (pa.ArrowException, EOFError, zlib.error, OSError, UnicodeError) as error:
+    except (pa.ArrowException, EOFError, zlib.error, OSError, ValueError) as error:
         reason = str(error).split("\n")[0].rstrip(".")
         return Problem(
             f"{file} is damaged or truncated ({reason})",

@@ -20,6 +20,7 @@ from scipy import special
 from epiclick.arguments import is_number, shown
 from epiclick.click_models.priors import FIXED_SD
 from epiclick.data.arrays import locate_rows
+from epiclick.data.checksums import DIGEST, check_record, damaged
 from epiclick.data.sources import open_source
 from epiclick.errors import InputError, InputWarning, Problem, did_you_mean
 from epiclick.identification.identifiability import named
@@ -108,12 +109,35 @@ def _json_records(path: Path) -> list[dict[str, Any]] | None:
     except ValueError:
         return None
     if isinstance(found, dict):
+        _check_digest(found, path)
         at_bound = found.get("at_bound") or []
         found = found.get("position_bias", [found])
-    if isinstance(found, list) and found and all(isinstance(row, dict) for row in found):
+    rows = isinstance(found, list) and found and all(isinstance(row, dict) for row in found)
+    if rows and _are_contexts(at_bound):
         return [row for row in found if not _is_at_bound(row, at_bound)]
     raise InputError(
         f"{path} has no rows of position bias; see epiclick position-bias --json", code="no-rows"
+    )
+
+
+def _check_digest(record: dict[str, Any], path: Path) -> None:
+    """Refuse the output of `epiclick position-bias` if it changed; other files have no digest."""
+    try:
+        if DIGEST in record:
+            check_record(record)
+    except ValueError as error:
+        raise damaged(
+            path,
+            str(error),
+            "Write it again with epiclick position-bias MODEL --json; if you changed it on "
+            f"purpose, remove '{DIGEST}' from it.",
+        ) from error
+
+
+def _are_contexts(at_bound: Any) -> bool:
+    """Whether a record lists contexts, as `epiclick position-bias --json` does."""
+    return isinstance(at_bound, list) and all(
+        isinstance(each, dict) and isinstance(each.get("context"), dict) for each in at_bound
     )
 
 
@@ -146,23 +170,40 @@ def _keys(table: pa.Table, contexts: pa.Table, name: str) -> dict[str, pa.Chunke
     for column in contexts.column_names:
         wanted = contexts[column].type
         try:
-            keys[column] = pc.cast(table[column], wanted)
+            keys[column] = pc.cast(_without_empty(table[column]), wanted)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             reason = str(error).split("\n")[0]
             raise InputError(
                 f"{name}: {column} must be {wanted}, as in the log ({reason})",
                 code="wrong-column-type",
             ) from None
+    missing = {column: np.flatnonzero(pc.is_null(key)) for column, key in keys.items()}
+    if problems := [
+        Problem(
+            f"{column} must have a value in every row",
+            len(rows),
+            examples=[f"(row {row + 1})" for row in rows[:3].tolist()],
+            code="missing-context",
+        )
+        for column, rows in missing.items()
+        if len(rows)
+    ]:
+        raise InputError.of(name, problems)
     return keys
+
+
+def _without_empty(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Values of a column; empty text, as text files have it, is a missing one."""
+    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+        return pc.if_else(pc.equal(values, ""), pa.scalar(None, values.type), values)
+    return values
 
 
 def _numbers(table: pa.Table, column: str, name: str) -> np.ndarray:
     """(rows,) numbers of a column; NaN where it or its value is missing."""
     if column not in table.column_names:
         return np.full(table.num_rows, np.nan)
-    values = table[column]
-    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
-        values = pc.if_else(pc.equal(values, ""), pa.scalar(None, values.type), values)
+    values = _without_empty(table[column])
     try:
         typed = pc.cast(values, pa.float64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:

@@ -5,7 +5,7 @@ from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from epiclick.data.checksums import from_json, get, reading, texts
+from epiclick.data.checksums import DIGEST, check_record, from_json, get, reading, texts
 from epiclick.data.files import did_you_mean_path
 from epiclick.errors import InputError
 from epiclick.selection import result_in_words
@@ -80,6 +80,8 @@ def read_selection(path: str | Path) -> StoredSelection:
             raise ValueError("it is not a selection of click models")
         if get(record, "schema_version", int) != SCHEMA_VERSION:
             raise ValueError(f"its schema_version is not {SCHEMA_VERSION}")
+        if DIGEST in record:  # what --json prints has none
+            check_record(record)
         rows = get(record, "models", list)
         if not rows or not all(type(row) is dict for row in rows):
             raise ValueError("'models' must be a list of scores")
