@@ -253,6 +253,8 @@ def snowplow_rows(events: list[Event], first: int, window: float | None) -> list
 def write_metarank(rng: Random, views: list[PageView]) -> list[Event]:
     """`ranking`, `interaction`, and an `item`."""
     field = rng.choice(("query", "search", "q"))
+    # types become columns, whatever they are called
+    other = rng.choice(("purchase", "Purchase", "impression", "rank", "it's", "epiclick_late"))
     events: list[Event] = []
     for view in views:
         common = {"user": view.user, "session": f"s{view.user}"}
@@ -267,7 +269,7 @@ def write_metarank(rng: Random, views: list[PageView]) -> list[Event]:
             }
         )
         for n, item in enumerate(view.clicked, 1):
-            for kind in ("click", "purchase") if n == 1 else ("click",):
+            for kind in ("click", "purchase", other) if n == 1 else ("click",):
                 events.append(
                     {
                         "event": "interaction",
