@@ -6,10 +6,11 @@ from pathlib import Path
 from random import Random
 from typing import Any, ClassVar
 
-from torture import click_log, event_logs, mutations, oracle, records, ubi_logs
+from torture import click_log, mutations, oracle, records
 from torture.campaign import Campaign, Case, Result
 from torture.event_logs import EventFormat
 from torture.event_values import Unsure
+from torture.ga4_logs import GA4
 from torture.joined_tables import (
     joined_rows,
     open_bandit_rows,
@@ -18,12 +19,15 @@ from torture.joined_tables import (
 )
 from torture.list_logs import LISTS, page_line_rows, page_lines
 from torture.logs import judged
+from torture.metarank_logs import METARANK
 from torture.oracle import Bad, Counts, Reading
 from torture.page_views import random_views
 from torture.program import call
+from torture.snowplow_logs import SNOWPLOW
 from torture.table_files import KINDS, write_changed
+from torture.ubi_logs import UBI
 
-EVENTS = (*event_logs.FORMATS, ubi_logs.UBI, LISTS)
+EVENTS = (GA4, SNOWPLOW, METARANK, UBI, LISTS)
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from torture.program import Ended, call
 from torture.tiny_model import BIAS
 from torture.verb_options import VERBS, VerbCalls
 
-WORKS = {"select": 0.1, "report": 0.1, "demo": 0.1, "calibrate": 0.1}
-"""Least share of accepted cases of slow verbs; 0.25 for others, 0 where all attacks are refused."""
+ACCEPTED = 0.2
+"""Least share of accepted cases, of verbs that are fast enough for enough of them."""
 
 GATES = ("--gate", "--fail-unless-better")
 
@@ -24,9 +24,7 @@ class Options(Campaign):
     """A call that works, with words added that must work, must be refused, or may do either."""
 
     name = "options"
-    floors: ClassVar = {
-        verb: WORKS.get(verb, 0.0 if calls.is_slow else 0.2) for verb, calls in VERBS.items()
-    }
+    floors: ClassVar = {v: ACCEPTED for v, calls in VERBS.items() if not calls.is_slow}
 
     def __init__(self, cases: int) -> None:
         """Run this many cases."""

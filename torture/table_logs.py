@@ -163,7 +163,8 @@ def headerless(rows: list[Row]) -> tuple[bytes, str]:
     csv.writer(file, lineterminator="\n").writerows(
         [as_text(row.get(name)) for name in names] for row in rows
     )
-    return file.getvalue().encode("utf-8", "surrogatepass"), ",".join(names)
+    columns = ",".join(name.strip() for name in names)
+    return file.getvalue().encode("utf-8", "surrogatepass"), columns
 
 
 def headerless_rows(own: bytes, names: str) -> list[Row]:
