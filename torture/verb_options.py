@@ -54,13 +54,13 @@ def lenient(attacks: list[Attack]) -> list[Attack]:
     return [Attack(each.words, "may" if each.must == "work" else each.must) for each in attacks]
 
 
+TWICE = fails("--ranking", "new={}/old.csv")
 RANKINGS = ("--ranking", "new={}/new.csv", "--ranking", "old={}/old.csv")
 ODD_RANKINGS = [
     *fails("--ranking", "x=nothing.csv"),
     *fails("--ranking", "=x"),
     *fails("--ranking", "x="),
     *fails("--ranking", ""),
-    *fails("--ranking", "new={}/old.csv"),
     *fails("--ranking", "x={}/new.csv:nothing"),
     *fails("--ranking", "x={}"),
     *fails("--ranking", "x={}/model"),
@@ -191,6 +191,7 @@ VERBS: Mapping[str, VerbCalls] = {
         ("compare", "{}/model", *RANKINGS),
         (
             *ODD_RANKINGS,
+            *TWICE,
             *DEPTH,
             *SAMPLES,
             *LEVEL,
@@ -218,6 +219,7 @@ VERBS: Mapping[str, VerbCalls] = {
         ("plan", "{}/model", *RANKINGS, "--clicks", "{}/log.csv"),
         (
             *ODD_RANKINGS,
+            *TWICE,
             *DEPTH,
             *SAMPLES,
             *LEVEL,
@@ -238,6 +240,7 @@ VERBS: Mapping[str, VerbCalls] = {
         ("interleave", *RANKINGS, "--out", "p.parquet"),
         (
             *ODD_RANKINGS,
+            *TWICE,
             *among("--depth", good=("1", "2"), bad=(*NOT_WHOLE, "0", "-1")),
             *seeds(),
             *OUTPUT,
