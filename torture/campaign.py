@@ -121,7 +121,7 @@ class Run:
 
     def ledger(self, campaign: Campaign) -> Iterator[tuple[int, Result]]:
         """Cases that were run, with their results."""
-        for path in sorted(self.out.glob(f"{campaign.name}*.jsonl")):
+        for path in sorted(self.out.glob(f"{campaign.name}.*")):
             for line in path.read_text().splitlines(keepends=True):
                 if line.endswith("\n"):  # else the run was killed while it wrote this line
                     record = json.loads(line)

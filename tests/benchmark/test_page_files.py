@@ -58,6 +58,20 @@ def test_malformed_files_are_refused(train: str, code: str, tmp_path: Path) -> N
         read_page_files(write(tmp_path / "pages", train))
 
 
+@pytest.mark.parametrize("damaged", ["truncated", "not compressed", "not UTF-8"])
+def test_damaged_files_are_refused(damaged: str, tmp_path: Path) -> None:
+    folder = write(tmp_path / "pages", TRAIN)
+    packed = gzip.compress(100 * TRAIN.encode())
+    content = {
+        "truncated": packed[: len(packed) // 2],
+        "not compressed": TRAIN.encode(),
+        "not UTF-8": gzip.compress(b"a\t\xff y\ty\n"),
+    }
+    (folder / "train.tsv.gz").write_bytes(content[damaged])
+    with raises_code(("damaged-file", "not-utf8")[damaged == "not UTF-8"]):
+        read_page_files(folder)
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     (write(tmp_path / "pages", TRAIN) / "test.tsv.gz").unlink()
     with raises_code("file-missing") as caught:

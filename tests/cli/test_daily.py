@@ -131,5 +131,20 @@ def test_drift_refuses_bad_options(
     epiclick("drift", *models, *arguments).assert_refused(words, error_code)
 
 
+@pytest.mark.parametrize(
+    ("given", "other"),
+    [
+        (["--overlap", "-1"], "--previous"),
+        (["--overlap", "1/2"], "--previous"),
+        (["--depth", "0"], "--ranking"),
+    ],
+)
+def test_a_report_refuses_options_without_effect(
+    given: list[str], other: str, models: tuple[Path, Path], tmp_path: Path
+) -> None:
+    done = epiclick("report", models[0], *given, "--out", tmp_path / "report.html")
+    done.assert_refused(f"without {other}", "option-needs-another")
+
+
 def test_windows_that_make_no_sense_are_refused(windows: tuple[Path, Path]) -> None:
     epiclick("count", windows[0], "--last", 0).assert_refused("1 or more", "invalid-last")

@@ -152,6 +152,19 @@ def test_a_file_open_for_writing_elsewhere_is_named(
         writer.communicate(b"\n")
 
 
+def test_sqlite_text_that_is_not_utf8_is_refused_in_one_line(
+    small_log: pd.DataFrame, tmp_path: Path
+) -> None:
+    file = write(tmp_path / "shop.sqlite", searches=small_log.assign(query_id="query 1"))
+    content = file.read_bytes()
+    at = content.index(b"query 1")
+    file.write_bytes(content[:at] + b"\xff" + content[at + 1 :])
+    with raises_code("source-unreadable") as caught:
+        read_log(f"{file}:searches")
+    assert "query_id" in str(caught.value)
+    assert "Traceback" not in str(caught.value)
+
+
 def test_sqlite_values_keep_their_own_types(tmp_path: Path) -> None:
     """SQLite stores any value in any column, whatever its declared type."""
     file = tmp_path / "shop.sqlite"

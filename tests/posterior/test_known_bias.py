@@ -211,6 +211,19 @@ def test_damage_to_what_was_printed_is_found(tmp_path: Path) -> None:
     assert refused > 10 * same
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("bias.csv", "position,mean\n1,1\n2,0.5,9\n3,0.3\n"),
+        ("bias.jsonl", '{"position": 1, "mean": 1}\n{"position": 2\n{"position": 3, "mean": 0.3}'),
+    ],
+)
+def test_files_with_malformed_lines_are_refused(tmp_path: Path, name: str, content: str) -> None:
+    (tmp_path / name).write_text(content)
+    with raises_code("malformed-line"):
+        read_known_bias(tmp_path / name, THREE, 0, 0.9)
+
+
 def test_a_fixed_bias_does_not_make_others_look_flat() -> None:
     """Next to a curvature of 1e8 a direction of 1e-3 would look like rounding."""
     curvature = np.diag([1e8, 4.0, 1e-3])

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from epiclick.benchmark.page_data import BenchmarkData, PageLog
+from epiclick.data.files import damage
 from epiclick.errors import InputError, Problem
 
 PARTS = ("train", "test")
@@ -22,8 +23,11 @@ def read_page_files(folder: Path) -> BenchmarkData:
             "folder with both, a page per line: query TAB ids of its items TAB ids of the clicked",
             code="file-missing",
         )
+    paths = [folder / f"{name}{SUFFIX}" for name in PARTS]
+    if problems := [found for path in paths if (found := damage(path, "page lines")) is not None]:
+        raise InputError.of(str(folder), problems)
     numbers = _Numbers()
-    train, test = (numbers.pages(folder / f"{name}{SUFFIX}") for name in PARTS)
+    train, test = (numbers.pages(path) for path in paths)
     settings = {"name": folder.name, "title": f"Pages of {folder.name}"}
     return BenchmarkData(settings, np.array(numbers.query_of), train, test)
 

@@ -11,6 +11,7 @@ from typer import Argument, Option
 
 from epiclick.cli import console, options
 from epiclick.cli.drift import share_of
+from epiclick.errors import InputError
 
 if TYPE_CHECKING:
     from epiclick.report.page import Report
@@ -70,9 +71,12 @@ def report(
     silent = quiet or as_json
     console.check_file(out, SUFFIXES, "HTML", "report.html")
     rankings: Mapping[str, Any] = options.named_rankings(ranking or [])
+    share = share_of(overlap)
+    _check_needed(share != 0, "--overlap", previous is not None, "--previous")
+    _check_needed(depth is not None, "--depth", bool(rankings), "--ranking")
     fitted = load(model)
     others = {str(path): load(path) for path in against or []}
-    before, share = None if previous is None else load(previous), share_of(overlap)
+    before = None if previous is None else load(previous)
     world = None if truth is None else read_truth(truth)
     selected = None if selection is None else read_selection(selection)
     if rankings:
@@ -140,3 +144,12 @@ def print_opening(found: "Report") -> None:
     """Print the opening sentences of the page."""
     for sentence in (found.opening.looked_at, found.opening.uncertainty, found.opening.ship):
         console.print_text(sentence.replace("`", ""))
+
+
+def _check_needed(is_given: bool, option: str, has_other: bool, other: str) -> None:
+    """Refuse an option that has no effect without another one."""
+    if is_given and not has_other:
+        raise InputError(
+            f"{option} has no effect without {other}; give both, or leave it out",
+            code="option-needs-another",
+        )

@@ -149,9 +149,16 @@ def _open_sqlite(tables: Tables, name: str) -> tuple[Any, tuple[str, ...], dict[
                 every[column] |= kinds
         schema = pa.schema([(column, _arrow_type(kinds)) for column, kinds in every.items()])
         connection = connect()
-        reader = pa.RecordBatchReader.from_batches(schema, _sqlite_batches(selected, types, schema))
+        failed: list[sqlite3.Error] = []
+        batches = _recording(_sqlite_batches(selected, types, schema), failed)
+        reader = pa.RecordBatchReader.from_batches(schema, batches)
         connection.con.register("epiclick_rows", reader)
-        connection.raw_sql(f"CREATE TABLE {VIEW} AS SELECT * FROM epiclick_rows")
+        try:
+            connection.raw_sql(f"CREATE TABLE {VIEW} AS SELECT * FROM epiclick_rows")
+        except Exception:
+            if failed:  # DuckDB's own error is about the reader, with a traceback as its text
+                raise failed[0] from None
+            raise
         connection.con.unregister("epiclick_rows")
     except sqlite3.Error as error:
         raise InputError(
@@ -210,6 +217,17 @@ def _sqlite_batches(
             while block := rows.fetchmany(BATCH):
                 values = dict(zip(own, zip(*block, strict=True), strict=True))
                 yield pa.record_batch([_column(values, f, len(block)) for f in schema], schema)
+
+
+def _recording(
+    batches: Iterator[pa.RecordBatch], failed: list[sqlite3.Error]
+) -> Iterator[pa.RecordBatch]:
+    """The same batches; what fails in reading them is kept as well as raised."""
+    try:
+        yield from batches
+    except sqlite3.Error as error:
+        failed.append(error)
+        raise
 
 
 def _column(values: Mapping[str, Sequence[Any]], field: pa.Field, rows: int) -> pa.Array:

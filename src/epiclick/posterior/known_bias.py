@@ -21,6 +21,7 @@ from epiclick.arguments import is_number, shown
 from epiclick.click_models.priors import FIXED_SD
 from epiclick.data.arrays import locate_rows
 from epiclick.data.checksums import DIGEST, check_record, damaged
+from epiclick.data.engine import engine_errors
 from epiclick.data.sources import open_source
 from epiclick.errors import InputError, InputWarning, Problem, did_you_mean
 from epiclick.identification.identifiability import named
@@ -92,7 +93,13 @@ def _open(source: Any) -> tuple[pa.Table, str]:
             f"{shown(source)}",
             code="invalid-type",
         )
-    return open_source(source).table.to_pyarrow(), name
+    opened = open_source(source)
+    with engine_errors(name):
+        table = opened.table.to_pyarrow()
+        unreadable = list(opened.unreadable())
+    if unreadable:  # rows that are left out would be learned instead
+        raise InputError.of(name, unreadable)
+    return table, name
 
 
 def _json_records(path: Path) -> list[dict[str, Any]] | None:

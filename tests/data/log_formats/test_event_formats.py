@@ -235,3 +235,15 @@ def test_bad_metarank_events_are_refused_or_dropped(tmp_path: Path, stray: dict,
         count_log(file, LogOptions())
     counts, report = count_log(file, DROP)
     assert (entries(counts), report.dropped) == (METARANK_ROWS, 1)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["impression", "Rank", "clicked", "CLICK", "Purchase", "epiclick_flaw", "epiclick_late", "a\0"],
+)
+def test_metarank_interactions_may_be_called_like_columns(tmp_path: Path, kind: str) -> None:
+    file = written(tmp_path, [*METARANK, interaction(kind, "r1", "x")], "jsonl")
+    counts, report = count_log(file, LogOptions(conversion="purchase"))
+    assert entries(counts) == METARANK_ROWS
+    assert report.format == "metarank"
+    assert counts.conversions.total == 1  # type: ignore[union-attr]

@@ -77,6 +77,22 @@ def test_lists_in_files(kind: str, tmp_path: Path) -> None:
     assert entries(counts) == counted(PAGES)
 
 
+@pytest.mark.parametrize("odd", [7, {"x": 1}, ["a"]])
+@pytest.mark.parametrize("column", ["query_id", "page_id"])
+def test_ids_beside_lists_follow_the_rules_of_other_logs(
+    tmp_path: Path, column: str, odd: Any
+) -> None:
+    pages = [
+        {"page_id": f"p{i}", "query_id": "q", "items": ["a", "b"], "clicks": ["a"]}
+        for i in range(3)
+    ]
+    pages[1][column] = odd
+    file = tmp_path / "pages.jsonl"
+    file.write_text("".join(json.dumps(page) + "\n" for page in pages))
+    with raises_code("mixed-types"):
+        count_log(str(file), LogOptions())
+
+
 def test_other_names_positions_and_types() -> None:
     log = pd.DataFrame(
         {

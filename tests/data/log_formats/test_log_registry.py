@@ -28,6 +28,14 @@ def test_every_format_has_a_title_and_a_module() -> None:
 
 
 @pytest.mark.parametrize(
+    "name", ["ubi", "ubi-hits", "open-bandit", "ga4", "snowplow", "metarank", "page-lines"]
+)
+def test_a_format_that_the_log_is_not_in_is_refused(name: str) -> None:
+    with raises_code("not-in-format"):
+        count_log(PLAIN, LogOptions(format=name))
+
+
+@pytest.mark.parametrize(
     "extra",
     [
         {"items": [["a"], ["b"]], "clicks": [["a"], []]},

@@ -55,8 +55,10 @@ class ListColumns:
         with engine_errors(source.name):
             lists = _Lists.of(source, options)
             rows = lists.rows(options)
+        # lists become text, whatever is in them; ids of queries and pages are those of the file
+        mixed = tuple(name for name in source.mixed if name in lists.columns)
         return replace(
-            source, table=rows, mixed=(), remarks=lambda: [*source.remarks(), *lists.remarks()]
+            source, table=rows, mixed=mixed, remarks=lambda: [*source.remarks(), *lists.remarks()]
         )
 
 

@@ -38,6 +38,16 @@ FORMATS: Mapping[str, LogFormat] = {
 }
 """Name -> what reads it. Plain rows need nothing."""
 
+UBI_NEEDS = ("query_id", "action_name")
+NEEDED: Mapping[str, tuple[str, ...]] = {
+    "ubi": UBI_NEEDS,
+    "ubi-hits": UBI_NEEDS,
+    "open-bandit": ("timestamp",),
+    "ga4": ("event_name", "event_timestamp", "items", "user_pseudo_id"),
+    "metarank": ("event", "id", "items", "ranking", "item", "type"),
+}
+"""Name -> columns without which it cannot be read; the other formats look for theirs."""
+
 
 def open_rows(source: Any, options: "LogOptions") -> Source:
     """Open a log in any format as rows of single displays (or as counted rows).
@@ -58,7 +68,20 @@ def open_rows(source: Any, options: "LogOptions") -> Source:
         )
     if name == ROWS:
         return opened
+    _check_columns(opened, name)
     return replace(FORMATS[name].rows(opened, options), format=name)
+
+
+def _check_columns(opened: Source, name: str) -> None:
+    """Refuse a table that is not in the format that was given."""
+    columns = opened.table.columns
+    if lacking := [each for each in NEEDED.get(name, ()) if each not in columns]:
+        raise InputError(
+            f"{opened.name} has no column {', '.join(lacking)}, so it is not in the format {name} "
+            f"({TITLES[name]}); leave out --format, or name another. Its columns are "
+            f"{', '.join(columns)}",
+            code="not-in-format",
+        )
 
 
 def chosen_format(opened: Source, options: "LogOptions") -> str:

@@ -1,10 +1,13 @@
 """Metarank events: `ranking`, what was shown in its order, and `interaction`, what was done."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from epiclick.data.engine import engine_errors, stored
 from epiclick.data.log_formats.attributed import CLICK, Events
+from epiclick.data.log_formats.flaws import OWN_COLUMNS
 from epiclick.data.log_formats.log_format import Columns
 from epiclick.data.log_formats.nested import column_of, elements_of, seen_text, text_at, time_of
 from epiclick.data.schema import ALIASES
@@ -38,11 +41,10 @@ class Metarank:
             displays = stored(source, _displays(table, options))
             acts = stored(source, _actions(table))
             types = acts.action.topk(MOST_TYPES).action.to_pyarrow().to_pylist()
-            taken = {CLICK, *ALIASES, *DISPLAY, "day"}
             joined = Events(
                 displays=displays,
                 actions=acts,
-                conversions=sorted(name for name in types if name and name not in taken),
+                conversions=_as_columns(types, options.conversion),
                 asked=options.conversion,
                 window=options.click_window,
             )
@@ -54,6 +56,16 @@ class Metarank:
             partial={},
             remarks=lambda: [*source.remarks(), *joined.remarks()],
         )
+
+
+def _as_columns(types: Sequence[str | None], asked: str | None) -> list[str]:
+    """Types of interactions that become columns: none called like another column, in any case."""
+    taken = {CLICK, *ALIASES, *chain.from_iterable(ALIASES.values()), *DISPLAY, "day", *OWN_COLUMNS}
+    columns: dict[str, str] = {}
+    for name in sorted(filter(None, types), key=lambda each: (each != asked, each)):
+        if name.lower() not in taken and "\0" not in name:
+            columns.setdefault(name.lower(), name)
+    return sorted(columns.values())
 
 
 def _displays(table: "ir.Table", options: "LogOptions") -> "ir.Table":
