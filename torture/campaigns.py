@@ -1,18 +1,18 @@
 """All campaigns."""
 
 from torture.campaign import Campaign
-from torture.company import Company
-from torture.conditions import Conditions
-from torture.damage import Damage
-from torture.faults import Faults
-from torture.features import Features
-from torture.formats import Formats
-from torture.kills import Kills
-from torture.logs import Logs
-from torture.options import Options
-from torture.payloads import Payloads
-from torture.rankings import Rankings
-from torture.tables import Tables
+from torture.damage.damage import Damage
+from torture.damage.kills import Kills
+from torture.faults.company import Company
+from torture.faults.faults import Faults
+from torture.inputs.conditions import Conditions
+from torture.inputs.features import Features
+from torture.inputs.formats import Formats
+from torture.inputs.logs import Logs
+from torture.inputs.options import Options
+from torture.inputs.payloads import Payloads
+from torture.inputs.rankings import Rankings
+from torture.inputs.tables import Tables
 
 
 def campaigns() -> list[Campaign]:
@@ -26,7 +26,7 @@ def campaigns() -> list[Campaign]:
         Tables(600),
         Conditions(500),
         Payloads(400),
-        Damage(),
+        Damage(600),
         Kills(),
         Faults(),
         Company(660),

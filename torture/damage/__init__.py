@@ -1,0 +1,1 @@
+"""Files that are damaged, and commands that are killed while they write them."""

@@ -1,0 +1,1 @@
+"""Faults of the system, and others at work at the same time."""

@@ -1,0 +1,1 @@
+"""Mutated inputs of every kind, judged by independent readers."""
