@@ -198,6 +198,7 @@ BROKEN: dict[str, tuple[str, object, str]] = {
     "position negative": ("position", -3, "position-below-base"),
     "position fractional": ("position", 1.5, "not-whole-number"),
     "position text": ("position", "top", "not-a-number"),
+    "position with an underscore": ("position", "1_0", "not-a-number"),
     "position NULL": ("position", None, "missing-value"),
     "click 2": ("click", 2, "click-not-binary"),
     "click NULL": ("click", None, "missing-value"),
@@ -217,7 +218,9 @@ def test_a_bad_value_is_named_counted_and_can_be_dropped(
     if name == "l.parquet":
         # Parquet has one type per column
         broken = (
-            broken.convert_dtypes() if value != "top" else broken.astype({"position": "string"})
+            broken.astype({"position": "string"})
+            if isinstance(value, str)
+            else broken.convert_dtypes()
         )
     source = broken if name is None else write(broken, tmp_path / name)
     message = refused(code, source)

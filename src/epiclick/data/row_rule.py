@@ -45,7 +45,9 @@ def number(value: "ir.Value") -> "ir.NumericValue":
         text = written.strip().lower()
         others = text.cases(("true", "1"), ("false", "0"), else_=text).try_cast("float64")
         # nearly all values are plain numbers, for which trimming takes longer than all else
-        return ibis.coalesce(written.try_cast("float64"), others)
+        parsed = ibis.coalesce(written.try_cast("float64"), others)
+        # SQL reads 1_000 as a thousand; in a log it is a mistake
+        return ibis.ifelse(written.contains("_"), ibis.null("float64"), parsed)
     return value
 
 
