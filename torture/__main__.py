@@ -2,16 +2,18 @@
 
 import argparse
 import os
-import subprocess
 import sys
+import traceback
 import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ[name] = "1"  # threads do not survive a fork; set before numpy is loaded
 
 from torture.campaign import Campaign, Run, Summary
-from torture.campaigns import campaigns
+from torture.campaigns import campaigns, quick_campaigns
 from torture.program import load_library
 from torture.reliability import table
 
@@ -22,56 +24,59 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("torture-run"))
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--quick", action="store_true", help="those of the tests")
     parser.add_argument("--cases", type=int, help="of each campaign, spread evenly; default all")
     parser.add_argument("--campaigns", default="", help="names, separated by commas")
     parser.add_argument("--case", type=int, help="run this one again, and print its result")
-    parser.add_argument("--shard", help=argparse.SUPPRESS)
     parser.add_argument("--summary", action="store_true", help="print the table only")
     given = parser.parse_args()
-    chosen = [c for c in campaigns() if not given.campaigns or c.name in given.campaigns.split(",")]
+    known = quick_campaigns() if given.quick else campaigns()
+    chosen = [c for c in known if not given.campaigns or c.name in given.campaigns.split(",")]
     run = Run(given.out.absolute(), given.seed)
     if given.summary:
         return summarised(run, chosen)
     # Python warns of forks in a process with threads, which libraries may have started
     warnings.simplefilter("ignore", DeprecationWarning)
+    load_library()
     if given.case is not None:
-        load_library()
         print(run.run(chosen[0], given.case))
         return 0
-    if given.shard:
-        part, parts = map(int, given.shard.split("/"))
-        load_library()
-        for campaign in chosen:
-            numbers = spread(campaign.size(run.stock(campaign)), given.cases)
-            run.finish(campaign, numbers[part::parts], f".{part}")
-        return 0
-    words = [sys.executable, "-m", "torture", "--out", given.out, "--seed", given.seed]
-    words += ["--jobs", given.jobs, *(["--cases", given.cases] if given.cases else [])]
     for campaign in chosen:
-        # one after the other, so that only one process makes what the cases share
         print(f"== {campaign.name}", file=sys.stderr, flush=True)
-        prepare(run, campaign)
+        # before the cases, so that only one process makes what they share
+        if not ended_well([forked(partial(run.stock, campaign))]):
+            sys.exit(f"the campaign {campaign.name} could not be prepared")
+        numbers = spread(campaign.size(run.stock(campaign)), given.cases)
         shards = [
-            subprocess.Popen(
-                [*map(str, words), "--campaigns", campaign.name, "--shard", f"{part}/{given.jobs}"]
-            )
+            forked(partial(run.finish, campaign, numbers[part :: given.jobs], f".{part}"))
             for part in range(given.jobs)
         ]
-        ended = [shard.wait() for shard in shards]
-        if any(ended):
+        if not ended_well(shards):
             return 1
     return summarised(run, chosen)
 
 
-def prepare(run: Run, campaign: Campaign) -> None:
-    """Make what the cases share, in a process of its own."""
+def forked(work: Callable[[], object]) -> int:
+    """Do work in a process of its own, which has loaded the library already; its number."""
+    sys.stdout.flush()
+    sys.stderr.flush()
     process = os.fork()
-    if not process:
-        load_library()
-        run.stock(campaign)
-        os._exit(0)
-    if os.waitpid(process, 0)[1]:
-        sys.exit(f"the campaign {campaign.name} could not be prepared")
+    if process:
+        return process
+    code = 1
+    try:
+        work()
+        code = 0
+    except BaseException:  # noqa: BLE001 - nothing of this process may go on in the child
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def ended_well(processes: Sequence[int]) -> bool:
+    """Wait for processes; whether all have done their work."""
+    statuses = [os.waitpid(process, 0)[1] for process in processes]
+    return not any(statuses)
 
 
 def spread(size: int, wanted: int | None) -> list[int]:

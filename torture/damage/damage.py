@@ -39,6 +39,10 @@ class Attack:
     stop: int
 
 
+FIRST = 5
+"""Commands that write the first files: a world, counts, a model."""
+
+
 class Damage(Campaign):
     """A damaged file is refused, or read as if it were whole."""
 
@@ -46,12 +50,17 @@ class Damage(Campaign):
     floors: ClassVar = dict.fromkeys(("position-bias", "relevance", "export", "evaluate"), 0.1)
 
     def __init__(self, calls: int) -> None:
-        """Read every byte in a process of the library, and this many by whole commands."""
+        """Read every byte in a process of the library, and this many by whole commands.
+
+        Without any, only the files that are made first.
+        """
         self.calls = calls
 
     def prepare(self, stock: Path) -> None:
         """Write a file of each kind, and what is read from it."""
-        written.make(written.COMMANDS, stock)
+        written.make(written.COMMANDS[: None if self.calls else FIRST], stock)
+        if not self.calls:
+            return
         bias = written.succeeded(call("position-bias", "model", "--json", folder=stock), "bias")
         (stock / "bias.json").write_text(bias.out)
         tiny = ("--runs", 1, "--epochs", 1, "--methods", "pointwise", "--jobs", 1)

@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,16 +60,21 @@ class Kills(Campaign):
     # a refusal stands for a call that ended before it was to be killed
     floors: ClassVar = {"count": 0.6, "fit": 0.6, "simulate": 0.6}
 
+    def __init__(self, given: Sequence[Recipe] = RECIPES) -> None:
+        """Kill these commands."""
+        self.recipes = given
+
     def prepare(self, stock: Path) -> None:
         """Run each command undisturbed, with and without an earlier output."""
         written.make(recipes.INPUTS, stock)
         written.make_page_files(stock / "pages")
-        written.make([recipes.FINISHED], stock)
-        for path in (stock / "finished").iterdir():
-            if path.is_file():
-                path.unlink()
+        if any(recipe.begins for recipe in self.recipes):
+            written.make([recipes.FINISHED], stock)
+            for path in (stock / "finished").iterdir():
+                if path.is_file():
+                    path.unlink()
         found = []
-        for number, recipe in enumerate(RECIPES):
+        for number, recipe in enumerate(self.recipes):
             by_state = {}
             for present in (False, True)[: 1 + (recipe.earlier is not None)]:
                 folder = stock / "undisturbed" / "w"
@@ -102,7 +108,7 @@ class Kills(Campaign):
         """All kills."""
         kills = []
         for number, by_state in enumerate(_results(stock)):
-            recipe = RECIPES[number]
+            recipe = self.recipes[number]
             for state, found in by_state.items():
                 share = recipe.most // len(by_state), recipe.timed // len(by_state)
                 steps = _chosen(found["steps"], share[0])
@@ -117,7 +123,7 @@ class Kills(Campaign):
     def run(self, case: Case) -> Result:
         """Kill a command, and call it again."""
         kill = self.plan(case.stock)[case.number]
-        recipe = RECIPES[kill.recipe]
+        recipe = self.recipes[kill.recipe]
         undisturbed = _results(case.stock)[kill.recipe][str(kill.present)]
         folder = case.folder
         self._begin(recipe, case.stock, folder, kill.recipe, present=kill.present)

@@ -7,6 +7,7 @@ it was, and nothing is left.
 import shutil
 import sys
 import time
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
@@ -41,11 +42,15 @@ class Faults(Campaign):
     name = "faults"
     floors: ClassVar = {verb.name: 0.2 for verb in VERBS}
 
+    def __init__(self, verbs: Sequence[Verb] = VERBS) -> None:
+        """Attack these verbs."""
+        self.verbs = verbs
+
     def prepare(self, stock: Path) -> None:
         """Inputs, and of each verb its answer and an earlier output."""
         make_inputs(stock)
         (stock / "earlier").mkdir()
-        for verb in VERBS:
+        for verb in self.verbs:
             self._answer(stock, verb).write(stock / f"{verb.name}.json")
 
     def size(self, stock: Path) -> int:
@@ -58,7 +63,7 @@ class Faults(Campaign):
         cells = [
             (verb, fault, turn)
             for fault in FAULTS
-            for verb in VERBS
+            for verb in self.verbs
             if (verb.out is not None or not fault.of_output) and (verb.reads or not fault.of_input)
             for turn in range(1 if verb.slow else fault.times)
         ]
