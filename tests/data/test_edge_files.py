@@ -260,7 +260,7 @@ def test_missing_permissions_are_reported(
         raise PermissionError(13, "Permission denied")
 
     with monkeypatch.context() as patch:
-        patch.setattr("epiclick.data.files.pq.read_metadata", deny)
+        patch.setattr("epiclick.data.files.check_tables", deny)
         message = refused("cannot-read", tmp_path / "a.parquet")
         assert "a.parquet cannot be read (permission denied)" in message
     scan = os.scandir
