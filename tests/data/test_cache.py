@@ -180,6 +180,15 @@ def test_a_folder_that_cannot_be_written_is_replaced_for_this_run(
     assert list(tmp_path.glob("epiclick-*")) == []
 
 
+def test_a_folder_with_too_long_a_name_is_replaced_for_this_run(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EPICLICK_CACHE", "x" * 300)
+    with pytest.warns(InputWarning, match=r"cannot be written.*Set EPICLICK_CACHE"):
+        entry = Reader(source).read()
+    np.testing.assert_array_equal(entry.matrix[:, 0], [1, 2, 3])
+
+
 def test_without_the_cache_nothing_is_kept(source, folder, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     reader = Reader(source)

@@ -148,7 +148,11 @@ class Attack:
         """Files that were changed or left, apart from the output."""
         for folder, before in kept.items():
             after = files_of(folder)
-            own = {} if self.place is None else _names_of(self.place, folder, {**before, **after})
+            own: set[str] = set()
+            if self.place is not None:
+                # also what a link at its place points to
+                for place in (self.place, Path(os.path.realpath(self.place))):
+                    own |= _names_of(place, folder, {**before, **after})
             for name in before.keys() | after.keys():
                 if before.get(name) != after.get(name) and name not in own:
                     is_part = name not in before
@@ -157,7 +161,9 @@ class Attack:
                     return f"{'left' if is_part else 'changed or lost'}: {name}"
         for name in (".tmp", ".cache"):
             for left in files_of(Path(f"{self.folder}{name}")):
-                if (name == ".tmp" or _is_left(left)) and not self.leaves:
+                # matplotlib removes its own at the exit of an interpreter, which a fork has not
+                is_own = name == ".tmp" and not left.startswith("matplotlib-")
+                if (is_own or _is_left(left)) and not self.leaves:
                     return f"left in {name}: {left}"
         return ""
 

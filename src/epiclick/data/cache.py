@@ -79,8 +79,9 @@ def stored(
         entry = folder / _entry_name(source, state, options)
         if (found := _find(entry)) is not None:
             return found
-        foreign = _foreign(entry)
-        if not foreign and _writable(folder):
+        writable = _writable(folder)
+        foreign = _foreign(entry) if writable else []
+        if writable and not foreign:
             return _build_entry(entry, files, state, build)
         why = f"the cache folder {folder} cannot be written"
         if foreign:
