@@ -156,7 +156,7 @@ class Summary:
             count = verbs.get(verb, Counter())
             share = count["accepted"] / max(count.total(), 1)
             # a few cases of many say nothing about shares
-            if share < floor and (len(by_case) == size or count.total() >= FEW):
+            if share < floor and (0 < len(by_case) == size or count.total() >= FEW):
                 below[verb] = share
         failed = [(n, result) for n, result in by_case.items() if result.outcome == "failed"]
         return cls(campaign.name, dict(sorted(verbs.items())), tuple(sorted(failed)), below)
