@@ -266,3 +266,12 @@ def test_times_are_written_so_that_they_can_be_read_again(seconds: float, writte
     words = shlex.split(command)
     assert words[words.index("--click-window") + 1] == written
     assert parse_time(written, "--click-window") == seconds
+
+
+@pytest.mark.parametrize("odd", ["nan", "inf", "1e400"])
+def test_positions_without_a_largest_are_reported(odd: str, tmp_path: Path) -> None:
+    log = shop_log(pages=40).astype({"rank": str})
+    log.loc[3, "rank"] = odd
+    log.to_csv(tmp_path / "log.csv", index=False)
+    found = ec.inspect(tmp_path / "log.csv")
+    assert set(codes(found)) & {"not-whole-number", "not-a-number"}

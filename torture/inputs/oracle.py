@@ -191,8 +191,6 @@ def counted(rows: list[dict[str, Any]], reading: Reading) -> Counts:
     columns = columns_of(rows)
     if reading.where is not None:
         rows = _selected(rows, reading.where)
-    if reading.drop_bad and "page_id" not in columns:
-        raise Bad("not modelled here: pages cannot be dropped")
     read: list[tuple[Any, Key, int]] = []
     for row in rows:
         try:

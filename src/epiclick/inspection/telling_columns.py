@@ -4,6 +4,7 @@ A name alone proves nothing. A column is proposed only if its values fit: 0 and 
 positions that start again for numbers of result pages.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -82,7 +83,9 @@ def _paging(table: "ir.Table", position: str, free: Mapping[str, str]) -> Iterat
                 .to_pyarrow()
                 .to_pylist()
             )
-            restarts = found["lowest"] is not None and found["later"] == found["lowest"]
+            # text may hold a position that is not a number, or too large for one
+            known = found["lowest"] is not None and math.isfinite(found["highest"])
+            restarts = known and found["later"] == found["lowest"]
             if not restarts or found["pages"] < 2 or found["first"] not in (0, 1):
                 continue
             if is_offset:
