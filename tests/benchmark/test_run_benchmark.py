@@ -12,7 +12,7 @@ import pytest
 
 from epiclick.benchmark import run_benchmark as module
 from epiclick.benchmark.benchmark_page import benchmark_page
-from epiclick.benchmark.benchmark_worlds import WorldPlan, WorldSize
+from epiclick.benchmark.benchmark_worlds import QUICK, WorldPlan, WorldSize
 from epiclick.benchmark.run_benchmark import BenchmarkSettings, run_benchmark
 from epiclick.errors import InputWarning
 
@@ -204,6 +204,7 @@ def test_what_is_absent_is_skipped_with_a_message(
         ({"worlds": ("pbm", "pbm")}, "repeated-name"),
         ({"worlds": ()}, "no-data"),
         ({"level": 1.5}, "level-out-of-range"),
+        ({"letor": Path("nothing"), "size": QUICK, "models": ("pbm",)}, "file-missing"),
     ],
 )
 def test_what_cannot_be_run_is_refused(settings: dict[str, Any], code: str, tmp_path: Path) -> None:

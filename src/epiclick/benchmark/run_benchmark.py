@@ -69,6 +69,11 @@ class BenchmarkSettings:
             raise InputError(
                 "--worlds, --data and --models: name each one once", code="repeated-name"
             )
+        if self.letor is not None and not self.letor.exists():
+            raise InputError(
+                f"no file or folder at {self.letor}. Give a LETOR file, or a folder of its splits.",
+                code="file-missing",
+            )
 
     @property
     def plans(self) -> tuple[WorldPlan, ...]:
