@@ -3,9 +3,8 @@
 import argparse
 import os
 import sys
-import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +13,7 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 
 from torture.campaign import Campaign, Run, Summary
 from torture.campaigns import campaigns, quick_campaigns
-from torture.program import load_library
+from torture.program import forked, load_library
 from torture.reliability import table
 
 
@@ -44,7 +43,7 @@ def main() -> int:
     for campaign in chosen:
         print(f"== {campaign.name}", file=sys.stderr, flush=True)
         # before the cases, so that only one process makes what they share
-        if not ended_well([forked(partial(run.stock, campaign))]):
+        if not ended_well([forked(partial(prepare, run, campaign))]):
             sys.exit(f"the campaign {campaign.name} could not be prepared")
         numbers = spread(campaign.size(run.stock(campaign)), given.cases)
         shards = [
@@ -56,21 +55,9 @@ def main() -> int:
     return summarised(run, chosen)
 
 
-def forked(work: Callable[[], object]) -> int:
-    """Do work in a process of its own, which has loaded the library already; its number."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    process = os.fork()
-    if process:
-        return process
-    code = 1
-    try:
-        work()
-        code = 0
-    except BaseException:  # noqa: BLE001 - nothing of this process may go on in the child
-        traceback.print_exc()
-    finally:
-        os._exit(code)
+def prepare(run: Run, campaign: Campaign) -> None:
+    """Make what the cases share."""
+    run.stock(campaign)
 
 
 def ended_well(processes: Sequence[int]) -> bool:

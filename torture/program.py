@@ -113,6 +113,14 @@ def start(
     """
     assert threading.active_count() == 1, "a process with threads must not be forked"
     words = ["epiclick", *map(str, arguments)]
+    return forked(lambda: _called(words, folder, before, environment or {}))
+
+
+def forked(work: Callable[[], int | None]) -> int:
+    """Do work in a process of its own, which has loaded the library already; its number.
+
+    The process ends with the code that the work returns, or with 70 if it fails.
+    """
     sys.stdout.flush()
     sys.stderr.flush()
     process = os.fork()
@@ -120,7 +128,7 @@ def start(
         return process
     code = 70
     try:
-        code = _called(words, folder, before, environment or {})
+        code = work() or 0
     except BaseException:  # noqa: BLE001 - nothing of this process may go on in the child
         traceback.print_exc()
     finally:

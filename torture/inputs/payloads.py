@@ -201,7 +201,6 @@ def read_export(path: Path, to: str) -> set[tuple[str, ...]]:
     """Pairs of query and item in an export."""
     text = path.read_bytes().decode("utf-8")
     if to == "quepid":
-        rows = csv.reader(text.splitlines(keepends=True)) if "\r" not in text else None
         with path.open(encoding="utf-8", newline="") as file:
             rows = csv.reader(file, strict=True)
             return {(row[0], row[1]) for row in list(rows)[1:]}

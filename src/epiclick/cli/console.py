@@ -34,15 +34,18 @@ BIAS_COLUMNS = ("mean", "low", "high", "relative", "relative_low", "relative_hig
 
 def print_json(record: Mapping[str, Any]) -> None:
     """Print one object with its schema version, on a single line."""
-    # dates and decimals of context columns are written as text
-    print(json.dumps({"schema_version": SCHEMA_VERSION, **record}, default=str))
+    print(_as_json(record))
 
 
 def with_version(record: Mapping[str, Any]) -> dict[str, Any]:
     """The object with its schema version, as JSON is read back: for digests of it."""
-    text = json.dumps({"schema_version": SCHEMA_VERSION, **record}, default=str)
-    parsed: dict[str, Any] = json.loads(text)
+    parsed: dict[str, Any] = json.loads(_as_json(record))
     return parsed
+
+
+def _as_json(record: Mapping[str, Any]) -> str:
+    # dates and decimals of context columns are written as text
+    return json.dumps({"schema_version": SCHEMA_VERSION, **record}, default=str)
 
 
 def print_table(
