@@ -30,6 +30,7 @@ from epiclick.fitted.prediction import (
     lists_of,
     relevance_of_pairs,
 )
+from epiclick.posterior.reading_items import reading_items
 from epiclick.posterior.conversion_items import conversion_betas, conversion_posterior
 from epiclick.reading.pages import still_reading
 from epiclick.relevance.reported import reported
@@ -225,16 +226,23 @@ class Questions:
         pairs = np.sort(self._some(len(self.case.train), 3))
         counts = self.case.train.subset(pairs)
         order = np.random.default_rng([self.case.seed, 4]).permutation(len(counts))
-        if self.model.fitted_.clicks.has_latent_state:  # items need all of their pages
-            chosen = counts.numbers_in(self.case.train)
-            every = self._frames(lambda: posterior(self.case.train))
-            tables = [table.iloc[chosen] for table in every]
+        fitted = self.model.fitted_
+        if fitted.clicks.has_latent_state:
+            # items need all of their pages, but most are no question
+            chosen = counts.numbers_in(self.case.train)[order]
+            found = [
+                reading_items(fitted, self.case.train, level, pairs=chosen).attraction
+                for level in LEVELS
+            ]
+            betas = found[0].betas
+            low, high = (np.stack([getattr(each, end) for each in found]) for end in ("low", "high"))
         else:
             tables = self._frames(lambda: posterior(counts))
-        betas = Beta(tables[0]["alpha"].to_numpy()[order], tables[0]["beta"].to_numpy()[order])
-        low, high = (
-            np.stack([table[end].to_numpy()[order] for table in tables]) for end in ("low", "high")
-        )
+            betas = Beta(tables[0]["alpha"].to_numpy()[order], tables[0]["beta"].to_numpy()[order])
+            low, high = (
+                np.stack([table[end].to_numpy()[order] for table in tables])
+                for end in ("low", "high")
+            )
         truth = self.case.world.click_if_first[self.case.rows(counts)[order]]
         rng = np.random.default_rng([self.case.seed, 5])
         return Answers(truth, betas.quantile(0.5), low, high, betas.sample(rng, DRAWS).T)

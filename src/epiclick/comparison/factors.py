@@ -4,7 +4,9 @@ Where clicks on a page do not depend on those above, values are linear in releva
 V = sum_i c_i zeta_i + const. Where they do, a page's clicks follow from a recursion over its
 history. They are multilinear in the relevances of its items: given the parameters, the mean of a
 value is the recursion at the items' means, and its derivative there takes the place of c_i. This is
-exact for means, and correct to first order for variances.
+exact for means. Variances also have a part from products of relevances on a page, which is
+uncorrelated with the linear one: it is estimated from a few draws of all relevances. Where users
+stop reading, it is a tenth of the variance of a value, and more of that of a difference.
 
 Some measures count a click by what it is worth, h_i of its item: the probability of a conversion,
 or its expected value. Values are then sums of c_i zeta_i h_i, and the h_i are a further kind of
@@ -27,12 +29,19 @@ from scipy import sparse
 from epiclick.click_models.click_model import Emission, PageStates
 from epiclick.click_models.recursion import click_chances, value_and_slope
 from epiclick.comparison.slots import Measure, Slots
+from epiclick.relevance.average import matched_beta
 
 BLOCK_SIZE = 2**18
 """Numbers per array that is worked on at once: as many as fit in a processor's cache."""
 
 Moments = Iterable[tuple[np.ndarray, np.ndarray]]
 """Mean and variance of relevance, (draws, items) each, in chunks of items."""
+
+RELEVANCE, SATISFIED, TIMES_RELEVANCE = "relevance", "satisfied", " x relevance"
+"""Kinds of items that are not a worth, and what is added to a worth's name for the product."""
+
+PRODUCT_DRAWS = 32
+"""Draws of the parameters, and of all relevances, for what products of relevances add."""
 
 
 class Part(NamedTuple):
@@ -45,6 +54,8 @@ class Part(NamedTuple):
         variance: (draws, items).
         expected: (draws, outputs) what they add to the expected values.
         by_clicks: the same with relevance at its mean over the draws.
+        products: (outputs, outputs) covariance between values, given the parameters, from products
+            of relevances on their pages; None where values are linear or it is not wanted.
     """
 
     items: np.ndarray
@@ -53,6 +64,7 @@ class Part(NamedTuple):
     variance: np.ndarray
     expected: np.ndarray
     by_clicks: np.ndarray
+    products: np.ndarray | None = None
 
 
 class Factors(Protocol):
@@ -76,8 +88,8 @@ class Factors(Protocol):
         """(outputs,) the first output with identical slots; for most, their own number."""
         ...
 
-    def parts(self, moments: Moments) -> Iterator[Part]:
-        """All items, chunk by chunk."""
+    def parts(self, moments: Moments, rng: np.random.Generator | None = None) -> Iterator[Part]:
+        """All items, chunk by chunk; with what products of relevances add, if there is a `rng`."""
         ...
 
 
@@ -205,8 +217,8 @@ class Linear:
         """(outputs,) the first output with identical slots."""
         return _same(self.matrix, self.outputs, self.measures)
 
-    def parts(self, moments: Moments) -> Iterator[Part]:
-        """All items, chunk by chunk."""
+    def parts(self, moments: Moments, rng: np.random.Generator | None = None) -> Iterator[Part]:
+        """All items, chunk by chunk; there are no products."""
         start, worth = 0, {name: _Chunks(each) for name, each in self.worth.items()}
         for mean, variance in moments:
             stop = start + mean.shape[1]
@@ -305,14 +317,15 @@ class Chained:
         context, satisfied = self._going_on(1)
         if context is not None:
             context = context.mean(axis=0, keepdims=True)
+        known = _Known(mean, half, context, satisfied, dict.fromkeys(self.worth, half))
         found = np.zeros((self.kinds * self.items, self.outputs))
         for pages in self._blocks(1):
-            own = self._of(pages, mean, half, context, satisfied, dict.fromkeys(self.worth, half))
-            found[own.items] = own.factors[0].T
-            if own.by_satisfaction is not None:
-                found[self.items + own.items] = own.by_satisfaction[0].T
-            for name, (by_worth, _) in own.by_worth.items():
-                found[self._first(name) + own.items] = by_worth[0].T
+            own = self._of(pages, known)
+            found[own.items] = own.factors[RELEVANCE][0].T
+            if satisfied is not None:
+                found[self.items + own.items] = own.factors[SATISFIED][0].T
+            for name in self.worth:
+                found[self._first(name) + own.items] = own.factors[name][0].T
         return found
 
     def _first(self, name: str) -> int:
@@ -330,62 +343,97 @@ class Chained:
         """(outputs,) the first output with identical slots."""
         return _same(self.matrix, self.outputs, self.measures)
 
-    def parts(self, moments: Moments) -> Iterator[Part]:
+    def parts(self, moments: Moments, rng: np.random.Generator | None = None) -> Iterator[Part]:
         """All items, in blocks of whole queries."""
         mean, variance = _together(moments)
-        centre = _at_mean(mean)
         context, satisfied = self._going_on(len(mean))
-        spread = typical = None
+        spread = None
         if satisfied is not None:
             assert self.going_on is not None
             assert self.going_on.satisfaction is not None
             satisfied, spread = _together(self.going_on.satisfaction)
-            typical = _at_mean(satisfied)
         worth = {name: _together(each) for name, each in self.worth.items()}
         counts = {name: each for name, (each, _) in worth.items()}
-        usual = {name: _at_mean(each) for name, each in counts.items()}
+        known = _Known(self.emission, mean, context, satisfied, counts)
+        usual = known._replace(
+            relevance=_at_mean(mean),
+            satisfied=None if satisfied is None else _at_mean(satisfied),
+            worth={name: _at_mean(each) for name, each in counts.items()},
+        )
+        some, drawn = np.arange(0), known
+        if rng is not None:
+            some = np.unique(np.linspace(0, len(mean) - 1, PRODUCT_DRAWS).astype(int))
+            away = {name: each[some] for name, (_, each) in worth.items()}
+            spreads = (variance[some], None if spread is None else spread[some], away)
+            drawn = known.at(some).drawn(*spreads, rng)
         for pages in self._blocks(len(mean)):
-            found = self._of(pages, self.emission, mean, context, satisfied, counts)
-            fixed = self._of(pages, self.emission, centre, context, typical, usual, slopes=False)
+            found = self._of(pages, known)
+            fixed = self._of(pages, usual, slopes=False)
+            products = None
+            if len(some):
+                products = self._products(pages, found.at(some), known.at(some), drawn)
             items = found.items
             own_mean, own_variance = (
                 each[:, items].astype(np.float64) for each in (mean, variance)
             )
-            yield Part(items, found.factors, own_mean, own_variance, found.expected, fixed.expected)
-            if found.by_satisfaction is not None:
-                assert satisfied is not None
+            yield Part(
+                items,
+                found.factors[RELEVANCE],
+                own_mean,
+                own_variance,
+                found.expected,
+                fixed.expected,
+                products,
+            )
+            if satisfied is not None:
                 assert spread is not None
                 own = (each[:, items].astype(np.float64) for each in (satisfied, spread))
-                yield _further(self.items + items, found.by_satisfaction, *own)
-            for name, (by_worth, by_both) in found.by_worth.items():
+                yield _further(self.items + items, found.factors[SATISFIED], *own)
+            for name in self.worth:
                 first = self._first(name) + items
                 its, away = (each[:, items].astype(np.float64) for each in worth[name])
-                yield _further(first, by_worth, its, away)
-                nothing = np.zeros_like(own_mean)
-                yield _further(first + self.items, by_both, nothing, own_variance * away)
+                yield _further(first, found.factors[name], its, away)
+                nothing, both = np.zeros_like(own_mean), found.factors[name + TIMES_RELEVANCE]
+                yield _further(first + self.items, both, nothing, own_variance * away)
 
-    def _of(
-        self,
-        pages: np.ndarray,
-        emission: Emission,
-        relevance: np.ndarray,
-        by_context: np.ndarray | None,
-        satisfied: np.ndarray | None,
-        worth: Mapping[str, np.ndarray],
-        *,
-        slopes: bool = True,
-    ) -> "_PagesOf":
+    def _products(
+        self, pages: np.ndarray, found: "_PagesOf", mean: "_Known", drawn: "_Known"
+    ) -> np.ndarray:
+        """(outputs, outputs) covariance of what is left of the values of pages without factors.
+
+        Args:
+            pages: numbers of the lists.
+            found: of these pages.
+            mean: of all items under some draws of the parameters, which `found` is of, too.
+            drawn: one draw of all items under each.
+        """
+        centre = mean.kinds()
+        away = {kind: values - centre[kind] for kind, values in drawn.kinds().items()}
+        left = self._of(pages, drawn, slopes=False).by_page - found.by_page
+        for kind, number, slope in found.slopes:
+            name, is_product = kind.removesuffix(TIMES_RELEVANCE), kind.endswith(TIMES_RELEVANCE)
+            moved = away[name] * away[RELEVANCE] if is_product else away[name]
+            left[:, number] -= (slope * moved[:, found.items][:, found.index]).sum(axis=2)
+        # relevance is independent between queries: their covariances add up
+        queries, query = np.unique(self._query[pages], return_inverse=True)
+        rankers = _rankers(self.slots)
+        cell = query * rankers + self.slots.ranker[self._slot[pages, 0]]
+        where = (np.arange(len(pages)), cell)
+        total = sparse.csr_array((np.ones(len(pages)), where), (len(pages), len(queries) * rankers))
+        draws, measures, _ = left.shape
+        by_query = (left.reshape(-1, len(pages)) @ total).reshape(draws, measures, -1, rankers)
+        by_query = by_query.swapaxes(1, 2).reshape(-1, self.outputs)
+        return by_query.T @ by_query / draws
+
+    def _of(self, pages: np.ndarray, known: "_Known", *, slopes: bool = True) -> "_PagesOf":
         """Items of some pages, their factors (if `slopes`), and the expected values of the pages.
 
         Args:
             pages: numbers of the lists.
-            emission: (draws, contexts) each.
-            relevance: (draws, items).
-            by_context: (draws, given contexts) probability of going on after a click, or None.
-            satisfied: (draws, items) probability that a click satisfies, or None.
-            worth: (draws, items) what clicks count, by name.
+            known: of all items.
             slopes: whether factors are wanted.
         """
+        emission, relevance, by_context, satisfied, worth = known
         at = self._slot[pages]  # (pages, depth)
         shown = at >= 0
         at = np.where(shown, at, 0)
@@ -401,32 +449,37 @@ class Chained:
             stay = 1 - satisfied[:, items][:, index].astype(np.float64)
         ranker, rankers = self.slots.ranker[at[:, 0]], _rankers(self.slots)
         draws = len(zeta)
-        factors = np.zeros((draws, self.outputs, len(items)))
-        by_satisfaction = None if satisfied is None else np.zeros_like(factors)
         expected = np.zeros((draws, self.outputs))
-        by_worth = {name: (np.zeros_like(factors), np.zeros_like(factors)) for name in worth}
+        by_page = np.zeros((draws, len(self.measures), len(pages)))
+        kinds = [RELEVANCE, *([] if satisfied is None else [SATISFIED])]
+        kinds += [name + suffix for name in worth for suffix in ("", TIMES_RELEVANCE)]
+        shape = (draws, self.outputs, len(items)) if slopes else (0, 0, 0)
+        into = {kind: np.zeros(shape) for kind in kinds}
+        local: list[tuple[str, int, np.ndarray]] = []
         for number, measure in enumerate(self.measures):
             alone = np.where(shown, measure.weight(self.slots)[at], 0)
-            weight, by_stay = alone, None
-            more: list[tuple[np.ndarray, np.ndarray]] = []  # further factors, by slot
+            weight = alone
+            own_slopes: dict[str, np.ndarray] = {}  # by kind of item
             if measure.worth:
                 weight = alone * worth[measure.worth][:, items][:, index].astype(np.float64)
             if measure.biased and slopes:
                 value, slope, chances, by_stay = value_and_slope(
                     self.states, emission, given, zeta, weight, stay
                 )
+                own_slopes[RELEVANCE] = slope
                 if measure.worth:
                     rise = np.divide(chances, zeta, out=np.zeros(zeta.shape), where=zeta > 0)
-                    into = by_worth[measure.worth]
-                    more = [(into[0], alone * chances), (into[1], alone * rise)]
-                if by_satisfaction is not None and by_stay is not None:
-                    more.append((by_satisfaction, -by_stay))
+                    own_slopes[measure.worth] = alone * chances
+                    own_slopes[measure.worth + TIMES_RELEVANCE] = alone * rise
+                if by_stay is not None and satisfied is not None:
+                    own_slopes[SATISFIED] = -by_stay
             elif measure.biased:
                 chances = click_chances(self.states, emission, given, zeta, stay)
-                value, slope = (chances * weight).sum(axis=2), np.zeros(zeta.shape)
+                value = (chances * weight).sum(axis=2)
             else:
-                slope = np.broadcast_to(weight, zeta.shape)
+                own_slopes[RELEVANCE] = np.broadcast_to(weight, zeta.shape)
                 value = (weight * zeta).sum(axis=2)
+            by_page[:, number] = value
             for r in range(rankers):
                 own, output = ranker == r, number * rankers + r
                 expected[:, output] = value[:, own].sum(axis=1)
@@ -437,9 +490,10 @@ class Chained:
                     (np.ones(len(page)), (np.arange(len(page)), index[page, place_on])),
                     shape=(len(page), len(items)),
                 )
-                for into_kind, by_place in [(factors, slope), *more]:
-                    into_kind[:, output] = by_place[:, page, place_on] @ by_slot
-        return _PagesOf(items, factors, expected, by_satisfaction, by_worth)
+                for kind, by_place in own_slopes.items():
+                    into[kind][:, output] = by_place[:, page, place_on] @ by_slot
+            local += [(kind, number, by_place) for kind, by_place in own_slopes.items()]
+        return _PagesOf(items, index, expected, by_page, into, local)
 
     @cached_property
     def _slot(self) -> np.ndarray:
@@ -471,22 +525,87 @@ class Chained:
             start = stop
 
 
+class _Known(NamedTuple):
+    """Probabilities that determine the clicks on all pages, under every draw of the parameters.
+
+    Attributes:
+        emission: (draws, contexts) each.
+        relevance: (draws, items).
+        by_context: (draws, given contexts) probability of going on after a click, or None.
+        satisfied: (draws, items) probability that a click satisfies, or None.
+        worth: (draws, items) what clicks count, by name.
+    """
+
+    emission: Emission
+    relevance: np.ndarray
+    by_context: np.ndarray | None
+    satisfied: np.ndarray | None
+    worth: Mapping[str, np.ndarray]
+
+    def at(self, draws: np.ndarray) -> "_Known":
+        """The same under some of the draws."""
+        emission = Emission(*(None if part is None else part[draws] for part in self.emission))
+        relevance, by_context, satisfied = (
+            None if each is None else each[draws] for each in self[1:4]
+        )
+        assert relevance is not None
+        worth = {name: each[draws] for name, each in self.worth.items()}
+        return _Known(emission, relevance, by_context, satisfied, worth)
+
+    def kinds(self) -> dict[str, np.ndarray]:
+        """(draws, items) of each kind."""
+        satisfied = {} if self.satisfied is None else {SATISFIED: self.satisfied}
+        return {RELEVANCE: self.relevance, **satisfied, **self.worth}
+
+    def drawn(
+        self,
+        variance: np.ndarray,
+        spread: np.ndarray | None,
+        away: Mapping[str, np.ndarray],
+        rng: np.random.Generator,
+    ) -> "_Known":
+        """All items drawn once under each draw, given the variances of what is known of them."""
+
+        def draw(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+            return matched_beta(mean, variance).sample(rng)
+
+        satisfied = self.satisfied
+        if satisfied is not None and spread is not None:
+            satisfied = draw(satisfied, spread)
+        return self._replace(
+            relevance=draw(self.relevance, variance),
+            satisfied=satisfied,
+            worth={name: draw(each, away[name]) for name, each in self.worth.items()},
+        )
+
+
 class _PagesOf(NamedTuple):
     """What some pages add.
 
     Attributes:
         items: (items,) their numbers.
-        factors: (draws, outputs, items) derivatives of values in relevance.
+        index: (pages, depth) which of them is at each place; 0 past a list's end.
         expected: (draws, outputs) values.
-        by_satisfaction: (draws, outputs, items) derivatives in satisfaction, where there is one.
-        by_worth: by name of a worth, the same in it, and in its product with relevance.
+        by_page: (draws, measures, pages) values of each page.
+        factors: by kind of item, (draws, outputs, items) derivatives of values.
+        slopes: kind, number of the measure, and (draws, pages, depth) derivatives of each page.
     """
 
     items: np.ndarray
-    factors: np.ndarray
+    index: np.ndarray
     expected: np.ndarray
-    by_satisfaction: np.ndarray | None
-    by_worth: Mapping[str, tuple[np.ndarray, np.ndarray]]
+    by_page: np.ndarray
+    factors: Mapping[str, np.ndarray]
+    slopes: Sequence[tuple[str, int, np.ndarray]]
+
+    def at(self, draws: np.ndarray) -> "_PagesOf":
+        """The same under some of the draws."""
+        return self._replace(
+            expected=self.expected[draws],
+            by_page=self.by_page[draws],
+            factors={kind: each[draws] for kind, each in self.factors.items()},
+            slopes=[(kind, number, slope[draws]) for kind, number, slope in self.slopes],
+        )
 
 
 def _further(

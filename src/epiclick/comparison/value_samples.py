@@ -4,7 +4,8 @@ A value is a sum over items, V = sum_i c_i zeta_i, whose factors c_i depend on t
 parameters (see `factors.py`). Parameters are drawn first; given them, relevance is independent
 between items. The items with the largest factors are drawn one by one. The many others together are
 a Gaussian with exactly their mean and covariance (between rankers, which show the same items), so
-neither time nor memory grows with samples times items.
+neither time nor memory grows with samples times items. Where clicks on a page depend on those
+above, that Gaussian has the covariance of products of relevances, too.
 
 Independent draws of relevance alone, with the parameters fixed, would leave out the uncertainty
 that all items share, and give values whose intervals are far too narrow.
@@ -95,14 +96,17 @@ def sample_values(
     spread: np.ndarray | float = 0.0  # (draws, outputs, outputs) of items not drawn one by one
     by_kind = np.zeros((2, outputs, outputs))  # unseen, seen
     apart: list[tuple[np.ndarray, ...]] = []
+    products = np.zeros((outputs, outputs))
     never: np.ndarray | float = 0.0
     hidden = np.zeros(len(was_seen), bool)
     if never_shown is not None:
         hidden[: len(never_shown)] = never_shown
     done = 0
-    for part in factors.parts(moments):
+    for part in factors.parts(moments, rng.spawn(1)[0]):
         done += len(part.items)
         c, mean, variance = part.factors, part.mean, part.variance
+        if part.products is not None:
+            products += part.products
         expected, by_clicks = expected + part.expected, by_clicks + part.by_clicks
         spread = spread + np.zeros((len(c), outputs, outputs))
         never = never + np.zeros((len(c), outputs))
@@ -127,6 +131,10 @@ def sample_values(
     assert isinstance(by_clicks, np.ndarray)
     assert isinstance(spread, np.ndarray)
     assert isinstance(never, np.ndarray)
+    spread = spread + products
+    # items with clicks and others share what products of them add as they share the rest
+    totals = np.trace(by_kind, axis1=1, axis2=2)
+    by_kind += (totals / max(totals.sum(), np.finfo(float).tiny))[:, None, None] * products
     draws = len(expected)
     within = -(-samples // draws)
     common = _spanned(expected, within, rng) if members and draws > 1 else expected

@@ -80,12 +80,17 @@ def reading_items(
     *,
     above: float | None = None,
     draws: Sequence[Parameters] | None = None,
+    pairs: np.ndarray | None = None,
 ) -> ReadingItems:
-    """Relevance and satisfaction of each pair of the counts given all their pages."""
+    """Relevance and satisfaction of each pair of the counts, or of some, given all their pages."""
     drawn = reading_item_draws(fitted, counts, draws or parameter_draws(fitted, DRAWS))
-    satisfied = drawn.satisfaction
+    own, satisfied = (
+        each if each is None or pairs is None else Beta(each.alpha[:, pairs], each.beta[:, pairs])
+        for each in drawn
+    )
+    assert own is not None
     return ReadingItems(
-        ItemPosterior.of_betas(drawn.attraction, level, above),
+        ItemPosterior.of_betas(own, level, above),
         None if satisfied is None else ItemPosterior.of_betas(satisfied, level, None),
     )
 
