@@ -30,8 +30,8 @@ from epiclick.fitted.prediction import (
     lists_of,
     relevance_of_pairs,
 )
-from epiclick.posterior.reading_items import reading_items
 from epiclick.posterior.conversion_items import conversion_betas, conversion_posterior
+from epiclick.posterior.reading_items import reading_items
 from epiclick.reading.pages import still_reading
 from epiclick.relevance.reported import reported
 from epiclick.simulate.users import examination_at, unattractive_at
@@ -235,7 +235,9 @@ class Questions:
                 for level in LEVELS
             ]
             betas = found[0].betas
-            low, high = (np.stack([getattr(each, end) for each in found]) for end in ("low", "high"))
+            low, high = (
+                np.stack([getattr(each, end) for each in found]) for end in ("low", "high")
+            )
         else:
             tables = self._frames(lambda: posterior(counts))
             betas = Beta(tables[0]["alpha"].to_numpy()[order], tables[0]["beta"].to_numpy()[order])

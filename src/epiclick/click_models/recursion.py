@@ -143,9 +143,12 @@ def contexts_of_clicks(states: PageStates, slots: np.ndarray, clicks: np.ndarray
     return context
 
 
-def _by_layout(slots: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _by_layout(slots: np.ndarray) -> Iterator[tuple[np.ndarray | slice, np.ndarray]]:
     """Pages grouped by their given contexts, (depth,): there are few distinct layouts."""
     if not len(slots):
+        return
+    if np.all(slots == slots[0]):
+        yield slice(None), slots[0]
         return
     layouts, layout = np.unique(slots, axis=0, return_inverse=True)
     layout = layout.reshape(-1)
@@ -153,8 +156,15 @@ def _by_layout(slots: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield np.flatnonzero(layout == i), own
 
 
+ByState = dict[int, np.ndarray]
+"""(draws, pages) of each state that can be reached."""
+
+
 class _Pages:
-    """Pages with the same layout, under several draws of the parameters."""
+    """Pages with the same layout, under several draws of the parameters.
+
+    Only states that can be reached are followed: of those of a UBM, half.
+    """
 
     def __init__(
         self,
@@ -168,64 +178,80 @@ class _Pages:
         self.states, self.emission = states, emission
         self.slots, self.relevance, self.going_on = slots, relevance, going_on
 
-    def forward(self) -> tuple[list[np.ndarray], np.ndarray]:
-        """Probability of each state before every slot, (draws, pages, states), and of a click."""
-        draws, pages, depth = self.relevance.shape
-        at = np.zeros((draws, pages, self.states.context.shape[1]))
-        at[..., self.states.start] = 1
-        before, chances = [], np.zeros((draws, pages, depth))
-        for k in range(depth):
+    def forward(self) -> tuple[list[ByState], np.ndarray]:
+        """Probability of each state before every slot, and of a click, (draws, pages, depth)."""
+        at: ByState = {self.states.start: np.ones(self.relevance.shape[:2])}
+        before, chances = [], np.zeros(self.relevance.shape)
+        for k, given in enumerate(self.slots):
             before.append(at)
-            if self.slots[k] < 0:
+            if given < 0:
                 continue
-            clicked = at * self._chance(k)
-            chances[..., k] = clicked.sum(axis=2)
-            after_click, after_skip = self._moves(k)
-            skipped = (at - clicked) @ after_skip
-            if self.going_on is None:
-                at = clicked @ after_click + skipped
-            else:  # who stops leaves the page
-                at = (self.going_on[..., k, None] * clicked) @ after_click + skipped
+            zeta, stay, after = self._relevance(k), self._stay(k), ByState()
+            every = np.zeros_like(zeta)
+            for state, here in at.items():
+                clicked = here * self._chance(k, state, zeta)
+                skipped = here - clicked
+                every += clicked
+                if stay is not None:  # who stops leaves the page
+                    clicked *= stay
+                _add(after, int(self.states.clicked[given, state]), clicked)
+                _add(after, int(self.states.skipped[given, state]), skipped)
+            chances[..., k] = every
+            at = after
         return before, chances
 
-    def backward(
-        self, before: list[np.ndarray], weight: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def backward(self, before: list[ByState], weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Derivatives of each page's value in relevance, and in going on: (draws, pages, depth)."""
         slope, by_stay = np.zeros(self.relevance.shape), np.zeros(self.relevance.shape)
-        following = np.zeros_like(before[0])
+        following: ByState = {}  # value from the next slot on; 0 past the last
+        nothing = np.zeros(self.relevance.shape[:2])
         for k in reversed(range(len(before))):
-            if self.slots[k] < 0:
+            given = self.slots[k]
+            if given < 0:
                 continue
-            after_click, after_skip = self._moves(k)
-            own = weight[:, :, k, None]
-            after, by_skip = following @ after_click.T, following @ after_skip.T
-            chance = self._chance(k)
-            by_stay[..., k] = (before[k] * chance * after).sum(axis=2)
-            if self.going_on is not None:
-                after = self.going_on[..., k, None] * after
-            by_click = own + after
-            a, b = self._emitted(k)
-            slope[..., k] = (before[k] * (a - b) * (by_click - by_skip)).sum(axis=2)
-            following = chance * by_click + (1 - chance) * by_skip
+            zeta, stay = self._relevance(k), self._stay(k)
+            own, here = np.ascontiguousarray(weight[..., k]), ByState()
+            in_relevance, in_stay = np.zeros_like(zeta), np.zeros_like(zeta)
+            for state, reached in before[k].items():
+                chance = self._chance(k, state, zeta)
+                after = following.get(int(self.states.clicked[given, state]), nothing)
+                by_skip = following.get(int(self.states.skipped[given, state]), nothing)
+                if stay is not None:
+                    in_stay += reached * chance * after
+                    after = stay * after
+                gain = own + after
+                gain -= by_skip
+                a, b = self._emitted(k, state)
+                in_relevance += reached * ((a - b) * gain)
+                gain *= chance
+                gain += by_skip
+                here[state] = gain
+            slope[..., k], by_stay[..., k] = in_relevance, in_stay
+            following = here
         return slope, by_stay
 
-    def _emitted(self, k: int) -> tuple[np.ndarray, np.ndarray | float]:
-        """A and B in every state of a slot, (draws, 1, states); 0 in impossible states."""
-        context = self.states.context[self.slots[k]]
-        possible = context >= 0
-        a, _, b, _ = self.emission.at(np.where(possible, context, 0))
-        attractive = np.where(possible, a, 0)[:, None]
-        return attractive, 0.0 if b is None else np.where(possible, b, 0)[:, None]
+    def _relevance(self, k: int) -> np.ndarray:
+        """(draws, pages) of the items in a slot."""
+        return np.ascontiguousarray(self.relevance[..., k])
 
-    def _chance(self, k: int) -> np.ndarray:
-        """Probability of a click in every state, (draws, pages, states)."""
-        a, b = self._emitted(k)
-        relevance = self.relevance[..., k, None]
-        return a * relevance + b * (1 - relevance)
+    def _stay(self, k: int) -> np.ndarray | None:
+        """(draws, pages) probability of reading on after a click in a slot; None for 1."""
+        return None if self.going_on is None else np.ascontiguousarray(self.going_on[..., k])
 
-    def _moves(self, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """(states, states) transition matrices, with and without a click."""
-        every = np.eye(self.states.context.shape[1])
-        given = self.slots[k]
-        return every[self.states.clicked[given]], every[self.states.skipped[given]]
+    def _emitted(self, k: int, state: int) -> tuple[np.ndarray | float, np.ndarray | float]:
+        """A and B in a state of a slot, (draws, 1); 0 in an impossible state."""
+        context = self.states.context[self.slots[k], state]
+        if context < 0:
+            return 0.0, 0.0
+        a, _, b, _ = self.emission
+        return a[:, [context]], 0.0 if b is None else b[:, [context]]
+
+    def _chance(self, k: int, state: int, relevance: np.ndarray) -> np.ndarray:
+        """Probability of a click in a state of a slot, (draws, pages)."""
+        a, b = self._emitted(k, state)
+        return (a - b) * relevance + b if np.any(b) else a * relevance
+
+
+def _add(values: ByState, state: int, more: np.ndarray) -> None:
+    """Add to the value of a state, which may have none so far."""
+    values[state] = values[state] + more if state in values else more

@@ -363,8 +363,11 @@ class Chained:
         some, drawn = np.arange(0), known
         if rng is not None:
             some = np.unique(np.linspace(0, len(mean) - 1, PRODUCT_DRAWS).astype(int))
-            away = {name: each[some] for name, (_, each) in worth.items()}
-            spreads = (variance[some], None if spread is None else spread[some], away)
+            spreads = (
+                variance[some],
+                None if spread is None else spread[some],
+                {name: each[some] for name, (_, each) in worth.items()},
+            )
             drawn = known.at(some).drawn(*spreads, rng)
         for pages in self._blocks(len(mean)):
             found = self._of(pages, known)
@@ -391,10 +394,10 @@ class Chained:
                 yield _further(self.items + items, found.factors[SATISFIED], *own)
             for name in self.worth:
                 first = self._first(name) + items
-                its, away = (each[:, items].astype(np.float64) for each in worth[name])
-                yield _further(first, found.factors[name], its, away)
+                its, apart = (each[:, items].astype(np.float64) for each in worth[name])
+                yield _further(first, found.factors[name], its, apart)
                 nothing, both = np.zeros_like(own_mean), found.factors[name + TIMES_RELEVANCE]
-                yield _further(first + self.items, both, nothing, own_variance * away)
+                yield _further(first + self.items, both, nothing, own_variance * apart)
 
     def _products(
         self, pages: np.ndarray, found: "_PagesOf", mean: "_Known", drawn: "_Known"
@@ -413,7 +416,7 @@ class Chained:
         for kind, number, slope in found.slopes:
             name, is_product = kind.removesuffix(TIMES_RELEVANCE), kind.endswith(TIMES_RELEVANCE)
             moved = away[name] * away[RELEVANCE] if is_product else away[name]
-            left[:, number] -= (slope * moved[:, found.items][:, found.index]).sum(axis=2)
+            left[:, number] -= (slope * moved[:, found.items][:, found.places]).sum(axis=2)
         # relevance is independent between queries: their covariances add up
         queries, query = np.unique(self._query[pages], return_inverse=True)
         rankers = _rankers(self.slots)
@@ -584,7 +587,7 @@ class _PagesOf(NamedTuple):
 
     Attributes:
         items: (items,) their numbers.
-        index: (pages, depth) which of them is at each place; 0 past a list's end.
+        places: (pages, depth) which of them is at each place; 0 past a list's end.
         expected: (draws, outputs) values.
         by_page: (draws, measures, pages) values of each page.
         factors: by kind of item, (draws, outputs, items) derivatives of values.
@@ -592,7 +595,7 @@ class _PagesOf(NamedTuple):
     """
 
     items: np.ndarray
-    index: np.ndarray
+    places: np.ndarray
     expected: np.ndarray
     by_page: np.ndarray
     factors: Mapping[str, np.ndarray]
