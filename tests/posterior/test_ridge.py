@@ -9,7 +9,7 @@ from scipy import special, stats
 
 from epiclick.click_models.registry import click_model
 from epiclick.fitted.parameters import ParameterPosterior, bent, floor_parameter
-from epiclick.posterior.ridge import Corrected, bend, follow
+from epiclick.posterior.ridge import LOWEST, Corrected, bend, follow
 
 from .small_worlds import differences
 
@@ -60,6 +60,12 @@ def test_the_curve_consists_of_modes_given_its_parameter() -> None:
     np.testing.assert_allclose(curve.vectors[:, 0], density.a * curve.psi**2, atol=1e-3)
     np.testing.assert_allclose(curve.vectors[:, 2], density.b * curve.psi, atol=1e-3)
     assert np.all(np.diff(curve.psi) > 0)
+
+
+def test_the_curve_covers_long_tails() -> None:
+    density = Banana(shape=1.0)  # psi falls by 8 below its mode over 9 standard deviations
+    curve = follow(density, density.mode, density.covariance, 1)
+    assert np.all(curve.values[[0, -1]] < curve.values.max() - LOWEST)
 
 
 def test_bent_draws_have_the_moments_of_the_density_and_straight_ones_do_not() -> None:

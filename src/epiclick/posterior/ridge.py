@@ -28,10 +28,14 @@ from epiclick.fitted.parameters import CURVED, POWERS
 from epiclick.posterior.density import Density
 
 STEP = 0.75
-"""Distance between points of the curve, in standard deviations of the Gaussian."""
+"""Distance of the first points of the curve from the mode, in the Gaussian's standard deviations."""
 
-MOST_POINTS = 6
-"""Points on each side of the mode."""
+GROWTH = 1.3
+"""Each distance relative to the one before. In small logs one tail is long: B falls towards 0,
+where clicks hardly depend on it."""
+
+MOST_POINTS = 8
+"""Points on each side of the mode, the last of them 18 standard deviations away."""
 
 LOWEST = 8.0
 """Fall of the log density from the mode at which the curve ends."""
@@ -178,13 +182,13 @@ def follow(density: Sloped, mode: np.ndarray, covariance: np.ndarray, parameter:
     top = density.slope(mode)[0]
 
     def points(sign: int) -> Iterator[tuple[np.ndarray, float]]:
-        before, here = mode - sign * STEP * response, mode
+        before, here, step = mode - sign * STEP * response, mode, 1.0
         for _ in range(MOST_POINTS):
-            vector, value = highest(2 * here - before)  # the curve goes on as it came
+            vector, value = highest(here + step * (here - before))  # the curve goes on as it came
             yield vector, value
             if value < top - LOWEST:
                 return
-            before, here = here, vector
+            before, here, step = here, vector, GROWTH
 
     below, above = list(points(-1)), list(points(1))
     every = [*below[::-1], (mode, top), *above]
