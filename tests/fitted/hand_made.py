@@ -12,6 +12,7 @@ from epiclick.data.features import FeatureScaler
 from epiclick.data.schema import LogOptions
 from epiclick.fitted.parameters import (
     BetaLookup,
+    DrawnLayer,
     ParameterPosterior,
     Parameters,
     PointLookup,
@@ -113,12 +114,20 @@ def counts_of(table: ec.FeatureTable, displays: np.ndarray, clicks: np.ndarray) 
 def betas_by(
     fitted: FittedModel, draw: Parameters, x: np.ndarray, smooth: bool = True
 ) -> tuple[np.ndarray, np.ndarray]:
-    """alpha and beta of each row of features, by the network in float64."""
+    """alpha and beta of each row of features, by the network in float64.
+
+    The confidence of a draw is on a logarithmic scale around the one at the draws' centre.
+    """
     if fitted.features is not None:
         x = np.sign(x) * np.log1p(abs(x))
     for weight, bias in draw.layers[:-1]:
         x = np.maximum(x.astype(np.float64) @ weight + bias, 0)
     raw = x.astype(np.float64) @ draw.layers[-1][0] + draw.layers[-1][1]
+    if isinstance(draw.layers[-1], DrawnLayer):
+        weight, bias = draw.layers[-1].centre
+        centre = x.astype(np.float64) @ weight[:, 1] + bias[1]
+        scale = np.log1p(np.exp(centre)) * (1 + np.exp(-centre))
+        raw[:, 1] = centre + scale * (np.exp((raw[:, 1] - centre) / scale) - 1)
     nu = 1 + (np.log1p(np.exp(raw[:, 1])) if smooth else abs(raw[:, 1]))
     return expit(raw[:, 0]) * nu, expit(-raw[:, 0]) * nu
 

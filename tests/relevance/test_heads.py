@@ -2,9 +2,17 @@
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
-from epiclick.relevance.heads import HEADS, RelevanceHead, betas_of, betas_slope
+from epiclick.relevance.heads import (
+    FURTHEST,
+    HEADS,
+    RelevanceHead,
+    betas_of,
+    betas_slope,
+    scaled_confidence,
+    softplus,
+)
 from epiclick.relevance.network import apply_mlp
 
 each_head = pytest.mark.parametrize("head", HEADS.values(), ids=list(HEADS))
@@ -110,3 +118,51 @@ def test_slopes_of_betas_are_those_of_jax() -> None:
             expected = pull(tuple(map(jnp.asarray, by_shape)))
         found = betas_slope(*raw, *by_shape, smooth=smooth)
         np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_scaled_confidence_is_the_same_to_first_order_and_a_factor_where_it_is_large() -> None:
+    centre = np.array([-6.0, -1.0, 0.5, 4.0, 60.0])
+    steps = 1e-5 * np.array([[-1.0], [1.0]])
+    moved = scaled_confidence(centre + steps, centre) - centre
+    np.testing.assert_allclose(moved, np.broadcast_to(steps, moved.shape), rtol=1e-4)
+    relative = np.array([[-2.0], [-0.5], [0.0], [1.0]])
+    np.testing.assert_allclose(
+        scaled_confidence(centre[-1:] * (1 + relative), centre[-1:]),
+        centre[-1:] * np.exp(relative),
+        rtol=1e-12,
+    )
+    ends = scaled_confidence(np.array([[-1e6], [1e6]]), centre)
+    assert np.all(softplus(ends[0, 3:], np) > 0.6)  # confidence 1 has no probability
+    np.testing.assert_allclose(ends[1, 4] / centre[4], np.exp(FURTHEST))
+
+
+def test_scaled_draws_are_nearer_to_the_exact_width_than_gaussian_ones() -> None:
+    """Items of confidence 9 and a known mean, shown 4 times each; the prior of x is N(0, 20^2).
+
+    What is left is that both are centred at the mode of x, and its posterior is skewed.
+    """
+    mean, items, views = 0.3, 120, 4
+    grid = np.linspace(-60, 200, 20_001)
+    ratios = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        clicks = rng.binomial(views, rng.beta(9 * mean, 9 * (1 - mean), items))
+        seen = np.bincount(clicks, minlength=views + 1)
+        nu = 1 + softplus(grid, np)
+        log_density = stats.norm.logpdf(grid, 0, 20) + sum(
+            count * stats.betabinom.logpmf(k, views, mean * nu, (1 - mean) * nu)
+            for k, count in enumerate(seen)
+        )
+        weight = special.softmax(log_density)
+        top = np.argmax(log_density)
+        curvature = -np.gradient(np.gradient(log_density, grid), grid)[top]
+        drawn = grid[top] + rng.standard_normal(8_000) / np.sqrt(curvature)
+        within = [
+            float(np.mean(mean * (1 - mean) / (2 + softplus(x, np))))
+            for x in (drawn, scaled_confidence(drawn, grid[top]))
+        ]
+        exact = weight @ (mean * (1 - mean) / (1 + nu))
+        ratios.append(np.sqrt(within / exact))
+    gaussian, scaled = np.mean(ratios, axis=0)
+    assert gaussian > 1.2
+    assert 1 < scaled < 1 + 0.6 * (gaussian - 1)

@@ -104,6 +104,25 @@ def init_betas(contexts: int) -> BetaLookup:
     return BetaLookup(np.zeros(contexts), np.full(contexts, START_CONFIDENCE))
 
 
+class DrawnLayer(tuple[np.ndarray, np.ndarray]):
+    """Weight and bias of a last layer that was drawn from a Gaussian.
+
+    Attributes:
+        centre: of the Gaussian, on which the scale of confidences depends; see `scaled_confidence`.
+    """
+
+    centre: tuple[np.ndarray, np.ndarray]
+
+    @classmethod
+    def around(
+        cls, centre: tuple[np.ndarray, np.ndarray], drawn: tuple[np.ndarray, np.ndarray]
+    ) -> "DrawnLayer":
+        """A draw that knows its centre."""
+        layer = cls(drawn)
+        layer.centre = centre
+        return layer
+
+
 class Parameters(NamedTuple):
     """Relevance network and click model's lookup, as numpy arrays.
 
@@ -365,13 +384,23 @@ def parameter_draws(
     if posterior is None:
         return [own._replace(position=drawn) for drawn in own.position.drawn(rng, count)]
     samples = posterior.samples_of(kind)
-    if samples is None:
-        vectors = mirrored_draws(posterior.mean, getattr(posterior, kind), count, rng)
-        contexts = len(fitted.contexts)
-        vectors = bent(posterior, vectors, fitted.clicks, contexts, fitted.anchor)
-    else:
+    if samples is not None:
         vectors = samples[rng.integers(len(samples), size=count)]
-    return [from_vector(own, fitted.clicks, fitted.anchor, vector) for vector in vectors]
+        return [from_vector(own, fitted.clicks, fitted.anchor, vector) for vector in vectors]
+    vectors = mirrored_draws(posterior.mean, getattr(posterior, kind), count, rng)
+    vectors = bent(posterior, vectors, fitted.clicks, len(fitted.contexts), fitted.anchor)
+    return [
+        _around(own, from_vector(own, fitted.clicks, fitted.anchor, vector)) for vector in vectors
+    ]
+
+
+def _around(centre: Parameters, drawn: Parameters) -> Parameters:
+    """A draw whose last layers know those at the centre."""
+    networks = (
+        (*layers[:-1], DrawnLayer.around(own[-1], layers[-1])) if layers else layers
+        for own, layers in zip(centre[::2], drawn[::2], strict=True)
+    )
+    return Parameters(next(networks), drawn.position, next(networks))
 
 
 def without_uncertainty(fitted: "FittedModel") -> "FittedModel":

@@ -17,11 +17,11 @@ from epiclick.data.page_lists import PageLists
 from epiclick.data.placement import Placement
 from epiclick.errors import InputError, InputWarning
 from epiclick.fitted.exposure import Exposure, exposure_of, without_exposure
-from epiclick.fitted.parameters import Parameters, parameter_draws
+from epiclick.fitted.parameters import DrawnLayer, Parameters, parameter_draws
 from epiclick.fitted.state import FittedModel, Items, given_of, history_of
 from epiclick.reading.pages import still_reading
 from epiclick.relevance.average import matched_beta
-from epiclick.relevance.heads import exposure
+from epiclick.relevance.heads import exposure, scaled_confidence
 from epiclick.relevance.network import Layers, given_to_last
 
 
@@ -48,8 +48,9 @@ def _outputs(networks: Sequence[Layers], x: np.ndarray) -> np.ndarray:
     """(networks, pairs, outputs) float64; a body that networks share is evaluated once."""
     groups: dict[tuple[int, ...], list[int]] = {}
     for i, layers in enumerate(networks):
-        body = tuple(id(array) for layer in layers[:-1] for array in layer)
-        groups.setdefault(body, []).append(i)
+        body = [id(array) for layer in layers[:-1] for array in layer]
+        centre = id(layers[-1].centre) if isinstance(layers[-1], DrawnLayer) else 0
+        groups.setdefault((*body, centre), []).append(i)
     outputs = np.empty((len(networks), len(x), len(networks[0][-1][1])))
     for group in groups.values():
         first = networks[group[0]]
@@ -58,6 +59,9 @@ def _outputs(networks: Sequence[Layers], x: np.ndarray) -> np.ndarray:
             np.concatenate([networks[i][-1][part] for i in group], axis=-1) for part in (0, 1)
         )
         both = (inputs @ weight + bias).reshape(len(x), len(group), -1)
+        if isinstance(first[-1], DrawnLayer) and both.shape[-1] == 2:
+            weight, bias = (part[..., 1:] for part in first[-1].centre)
+            both[..., 1] = scaled_confidence(both[..., 1], (inputs @ weight + bias).astype(float))
         outputs[group] = both.swapaxes(0, 1)
     return outputs
 

@@ -28,7 +28,7 @@ from epiclick.fitted.parameters import CURVED, POWERS
 from epiclick.posterior.density import Density
 
 STEP = 0.75
-"""Distance of the first points of the curve from the mode, in the Gaussian's standard deviations."""
+"""Distance of the first points of the curve from the mode, in standard deviations."""
 
 GROWTH = 1.3
 """Each distance relative to the one before. In small logs one tail is long: B falls towards 0,

@@ -85,6 +85,33 @@ def betas_slope(
     return mean * other * nu * (by_alpha - by_beta), rise * (mean * by_alpha + other * by_beta)
 
 
+FURTHEST = 3.0
+"""Largest rise of log confidence in a draw: a factor of 20."""
+
+
+def scaled_confidence(drawn: np.ndarray, centre: np.ndarray) -> np.ndarray:
+    r"""Raw confidences that were drawn from a Gaussian, moved onto a logarithmic scale.
+
+    .. math:: x = \hat x + r (e^{(x' - \hat x) / r} - 1), \qquad
+              r = \log(1 + e^{\hat x}) / \sigma(\hat x)
+
+    where r is close to the centre if that is large: x is then the centre times the exponential of
+    a relative error. Clicks say how large confidence is up to a factor: where they say little, a
+    Gaussian in x would have draws at the least confidence, which they exclude, and intervals of
+    items would be too wide. To first order both are the same.
+
+    Args:
+        drawn: x', of any shape.
+        centre: of the Gaussian, which broadcasts with it.
+    """
+    scale = softplus(centre, np) / probability(centre, np)
+    found = (drawn - centre) / scale
+    np.expm1(np.minimum(found, FURTHEST, out=found), out=found)
+    found *= scale
+    found += centre
+    return found
+
+
 def points_of(logit: Any, xp: ModuleType) -> tuple[Any, Any]:
     """A probability and 1 minus it, from its logit; any shape."""
     return probability(logit, xp), probability(-logit, xp)
