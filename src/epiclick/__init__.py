@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from epiclick.api import EpistemicTrustPBM as EpistemicTrustPBM
     from epiclick.api import EpistemicUBM as EpistemicUBM
     from epiclick.api import PointwisePBM as PointwisePBM
+    from epiclick.api import evaluate as evaluate
     from epiclick.api import load as load
     from epiclick.beta import Beta as Beta
     from epiclick.comparison.compare_rankers import compare as compare
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     )
     from epiclick.experiments.plan_experiment import plan as plan
     from epiclick.inspection.inspect_log import inspect as inspect
+    from epiclick.report.report_model import report as report
     from epiclick.selection.select_model import select as select
     from epiclick.simulate.world import World as World
     from epiclick.simulate.world import simulate as simulate
@@ -64,7 +66,9 @@ _MODULES = {
     "InputWarning": "epiclick.errors",
     **{entry.public: "epiclick.api" for entry in REGISTRY.values()},
     "PointwisePBM": "epiclick.api",
+    "evaluate": "epiclick.api",
     "load": "epiclick.api",
+    "report": "epiclick.report.report_model",
     "select": "epiclick.selection.select_model",
     "World": "epiclick.simulate.world",
     "simulate": "epiclick.simulate.world",

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 
@@ -17,6 +18,7 @@ from epiclick.arguments import (
     check_level,
     check_path,
     check_whole,
+    named_arguments,
     shown,
 )
 from epiclick.click_models.registry import REGISTRY, click_model
@@ -42,9 +44,13 @@ from epiclick.posterior.items import judged_items
 from epiclick.processes import one_blas_thread
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from epiclick.data.page_weights import PageWeights
+    from epiclick.evaluation.log_scores import Evaluation
     from epiclick.export.lightgbm import LightGBMData
     from epiclick.fitting import Plan
+    from epiclick.views.summaries import Summary
 
 
 class BaseModel(Parametrised, ABC):
@@ -60,6 +66,7 @@ class BaseModel(Parametrised, ABC):
     level: float
     fitted_: FittedModel
 
+    @named_arguments
     def fit(
         self,
         counts: Any,
@@ -342,6 +349,52 @@ class BaseModel(Parametrised, ABC):
             check_counts("counts", counts)
         return lightgbm_data(self._fitted, counts, features, how=how, cuts=cuts, clip=clip)
 
+    def summary(self) -> "Summary":
+        """What the model was fitted to, its position bias, and warnings: print it."""
+        from epiclick.views.summaries import model_summary
+
+        return model_summary(self._fitted, repr(self), self.level)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the summary of a fitted model, or the constructor call."""
+        if hasattr(self, "fitted_"):
+            return self.summary()._repr_html_()
+        return f"<code>{escape(repr(self))}</code>"
+
+    def plot_position_bias(self, ax: "Axes | None" = None, *, level: float | None = None) -> "Axes":
+        """Draw position bias with its intervals; needs matplotlib.
+
+        Args:
+            ax: axes to draw on; default, those of a new figure.
+            level: probability of the intervals. Default: the model's `level`.
+        """
+        from epiclick.views.figures import plot_bias
+
+        table = self.position_bias(level=level)
+        columns = [name for name in self._fitted.contexts.column_names if name in table]
+        return plot_bias(table, columns, self.level if level is None else level, ax)
+
+    def plot_relevance(
+        self, features: Any = None, query: Any = None, ax: "Axes | None" = None
+    ) -> "Axes":
+        """Draw the relevance of items with its intervals, the best 30 on top; needs matplotlib.
+
+        Args:
+            features: of the items, as for `relevance`.
+            query: id of the query whose items are drawn; default, those of all queries.
+            ax: axes to draw on; default, those of a new figure.
+        """
+        from epiclick.views.figures import plot_items
+
+        table = self.relevance(features)
+        if query is not None:
+            table = table[table["query_id"] == query]
+            if not len(table):
+                raise InputError(
+                    f"there are no items of the query {shown(query)}", code="unknown-query"
+                )
+        return plot_items(table, self.level, ax)
+
     def save(self, path: str | Path) -> None:
         """Write the model to a folder, as safetensors and JSON; `load` reads it."""
         save_model(self._fitted, check_path("path", path))
@@ -581,3 +634,32 @@ def load(path: str | Path) -> BaseModel:
     model = kind(**{name: value for name, value in fitted.settings.items() if name in known})
     model.fitted_ = fitted
     return model
+
+
+@named_arguments
+def evaluate(model: BaseModel, counts: Any, *, train: ClickCounts | None = None) -> "Evaluation":
+    """Score a fitted model on a log that it was not fitted to: print the result.
+
+    Args:
+        model: a fitted model.
+        counts: the log, as counts with the features of the model, or in any form that `read_log`
+            accepts.
+        train: counts of the training log, for the baselines; without it, only those whose rates the
+            model keeps are scored.
+    """
+    from epiclick.evaluation.log_scores import evaluate as scores_of
+
+    check_model("model", model)
+    if train is not None:
+        check_counts("train", train)
+    return scores_of(model._fitted, model._to_counts(counts), train=train)
+
+
+def check_model(name: str, given: Any) -> BaseModel:
+    """The model; refuses anything else, such as the path of one."""
+    if isinstance(given, BaseModel):
+        return given
+    raise InputError(
+        f"{name} must be a fitted model, not {shown(given)}; load(path) reads one from a folder",
+        code="not-a-model",
+    )

@@ -3,11 +3,12 @@
 import inspect
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
 from importlib.util import find_spec
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 
@@ -130,8 +131,56 @@ def _is_installed(package: str) -> bool:
         return False
 
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def named_arguments(function: Function) -> Function:
+    """Let a public function refuse unknown keywords with a sentence that says which it has.
+
+    >>> @named_arguments
+    ... def count(log, position_base=1): ...
+    >>> count("clicks.csv", positionbase=0)
+    Traceback (most recent call last):
+    TypeError: count has no argument 'positionbase' (did you mean 'position_base'?); it has log, \
+position_base
+    """
+    known = [name for name in inspect.signature(function).parameters if name != "self"]
+
+    @wraps(function)
+    def checked(*arguments: Any, **named: Any) -> Any:
+        for name in named:
+            if name not in known:
+                raise TypeError(_unknown_argument(function.__name__, name, known, arguments[:1]))
+        return function(*arguments, **named)
+
+    return checked  # type: ignore[return-value]
+
+
+def _unknown_argument(
+    function: str, name: str, known: Sequence[str], first: Sequence[object]
+) -> str:
+    """A message, which says where a model's own parameter belongs."""
+    own = first[0] if first and isinstance(first[0], Parametrised) else None
+    if own is not None and name in own._parameter_names():
+        kind = type(own).__name__
+        return f"{name} is a parameter of the model, not of {function}: {kind}({name}=...)"
+    near = did_you_mean(name, known)
+    return f"{function} has no argument '{name}'{near}; it has {', '.join(known)}"
+
+
 class Parametrised:
     """scikit-learn's parameter API: constructor parameters are attributes, unchanged by `fit`."""
+
+    def __new__(cls, *arguments: Any, **named: Any) -> Self:
+        """Refuse unknown parameters with a sentence that says which there are."""
+        known = cls._parameter_names()
+        for name in named:
+            if name not in known:
+                raise TypeError(
+                    f"{cls.__name__} has no parameter '{name}'{did_you_mean(name, known)}; "
+                    f"it has {', '.join(known)}"
+                )
+        return super().__new__(cls)
 
     @classmethod
     def _parameter_names(cls) -> list[str]:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
+from epiclick.spelling import spelled
+
 
 def printable(text: str) -> str:
     r"""The text with control characters, which names and ids may contain, written as escapes.
@@ -72,6 +74,10 @@ class InputError(ValueError):
         self.code = code
         self.problems = tuple(problems)
 
+    def __str__(self) -> str:
+        """The message, with options as the reader writes them."""
+        return spelled(super().__str__())
+
     @classmethod
     def of(cls, source: str, problems: Sequence[Problem]) -> "InputError":
         """One error for all problems of a source, a line for each, with the first one's code."""
@@ -85,6 +91,10 @@ class InputError(ValueError):
 
 class InputWarning(UserWarning):
     """The input can be used, but results may be misleading."""
+
+    def __str__(self) -> str:
+        """The message, with options as the reader writes them."""
+        return spelled(super().__str__())
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

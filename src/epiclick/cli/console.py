@@ -2,6 +2,7 @@
 
 import errno
 import json
+import logging
 import math
 import os
 import shutil
@@ -138,7 +139,10 @@ def keeps(kept: str, out: Path | None) -> Iterator[None]:
 
 @contextmanager
 def collect_warnings(*, quiet: bool) -> Iterator[list[str]]:
-    """Print the library's warnings as notes, each once; the list grows as they arrive."""
+    """Print the library's warnings as notes, each once; the list grows as they arrive.
+
+    Off a terminal, where there is no progress bar, its log records are printed as well.
+    """
     collected: list[str] = []
     show_others = warnings.showwarning
 
@@ -156,10 +160,35 @@ def collect_warnings(*, quiet: bool) -> Iterator[list[str]]:
             collected.append(str(message))
             print_warning(str(message), quiet=quiet)
 
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _records_printed(quiet=quiet or sys.stderr.isatty()):
         warnings.simplefilter("always", InputWarning)
         warnings.showwarning = show
         yield collected
+
+
+class _Notes(logging.Handler):
+    """Prints log records as notes."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print one record."""
+        note(f"epiclick: {record.getMessage()}")
+
+
+@contextmanager
+def _records_printed(*, quiet: bool) -> Iterator[None]:
+    """Print the library's log records from INFO on."""
+    if quiet:
+        yield
+        return
+    logger, notes = logging.getLogger("epiclick"), _Notes()
+    before = logger.level
+    logger.addHandler(notes)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(notes)
+        logger.setLevel(before)
 
 
 def print_warning(message: str, *, quiet: bool) -> None:

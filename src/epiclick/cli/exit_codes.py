@@ -27,6 +27,7 @@ from epiclick.errors import (
     printable,
     refusal_of,
 )
+from epiclick.spelling import as_flags
 
 OUTPUT = "standard output"
 """File name in errors of standard output."""
@@ -117,7 +118,7 @@ TRACEBACK = "EPICLICK_TRACEBACK"
 
 def exit_code(call: Callable[[], Any]) -> int:
     """Run the command line; print a message instead of a traceback if something goes wrong."""
-    with safe_streams(), signals_as_ctrl_c() as ended:
+    with as_flags(), safe_streams(), signals_as_ctrl_c() as ended:
         code = _code(call)
     return 128 + ended[0] if ended and code == INTERRUPTED else code
 

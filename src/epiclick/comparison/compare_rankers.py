@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from epiclick.api import BaseModel
-from epiclick.arguments import is_number, is_whole, shown
+from epiclick.arguments import is_number, is_whole, named_arguments, shown
 from epiclick.comparison.item_means import ItemMeans
 from epiclick.comparison.overlap import OverlapSums
 from epiclick.comparison.page_layout import PageLayout
@@ -53,6 +53,7 @@ SAME_LENGTH = 0.01
 """Relative difference in slots per page between rankers below which no note is given."""
 
 
+@named_arguments
 @one_blas_thread()
 def compare(
     model: BaseModel,

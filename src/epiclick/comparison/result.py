@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -23,9 +23,13 @@ from epiclick.comparison.verdict import (
 )
 from epiclick.errors import InputError
 from epiclick.evaluation.backtest import Grade
+from epiclick.views.summaries import Summary
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
     """Values of rankers as distributions, and which is best.
 
@@ -64,6 +68,26 @@ class Comparison:
         """The values of the rankers, and the verdict."""
         table = self.rankers[["name", "value", "low", "high", "prob_best", "expected_loss", "seen"]]
         return f"{table.to_string(index=False, float_format='{:.4f}'.format)}\n{self.verdict}"
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the values of the rankers, and the verdict."""
+        table = self.rankers[["name", "value", "low", "high", "prob_best", "expected_loss", "seen"]]
+        caption = f"{self.unit.capitalize()} per page, with {100 * self.level:g} % intervals:"
+        facts = [("queries", f"{self.queries:,}")]
+        notes = [self.verdict, *self.notes]
+        return Summary("Comparison of rankers", facts, table, caption, notes)._repr_html_()
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw the values of the rankers with their intervals; needs matplotlib.
+
+        Args:
+            ax: axes to draw on; default, those of a new figure.
+        """
+        from epiclick.views.figures import plot_rankers
+
+        return plot_rankers(self.rankers, self.unit, self.level, ax)
 
     @property
     def unit(self) -> str:

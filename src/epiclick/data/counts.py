@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -145,6 +146,10 @@ class ClickCounts:
             f"{len(self.contexts):,} contexts ({', '.join(self.contexts.column_names)}), "
             f"{self.total_displays:,} displays, {self.total_clicks:,} clicks{more})"
         )
+
+    def _repr_html_(self) -> str:
+        """The size, for notebooks."""
+        return f"<code>{escape(repr(self))}</code>"
 
     @cached_property
     def query(self) -> np.ndarray:

@@ -32,6 +32,7 @@ from epiclick.fitted.prediction import (
 )
 from epiclick.fitted.state import FittedModel
 from epiclick.likelihood.batch_gradient import pair_log_likelihoods
+from epiclick.views.summaries import Summary
 
 CHUNK = 32_768  # pairs at once
 
@@ -75,7 +76,7 @@ def joint_log_likelihood(
 SAMPLES = 60  # draws of position bias where it is a Beta, as in the paper
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
     """Scores of one model on one log.
 
@@ -93,6 +94,32 @@ class Evaluation:
     fit: FitCheck
     by_queries: Mapping[str, ClickScores]
     baselines: Mapping[str, ClickScores]
+
+    def summary(self) -> Summary:
+        """Scores of the model and of the baselines, and click rates by context."""
+        scores = {"model": self.clicks, **self.baselines}
+        facts = [
+            (
+                name,
+                f"log-likelihood per display {each.display_log_likelihood:.5f}, "
+                f"perplexity {each.perplexity:.4f}",
+            )
+            for name, each in scores.items()
+        ]
+        if self.fit.ratio is not None:
+            facts.append(("chi2/df", f"{self.fit.ratio:.2f}"))
+        caption = "Observed and predicted click rates:"
+        return Summary("Evaluation on a log", facts, self.clicks.by_context, caption)
+
+    def __str__(self) -> str:
+        """The summary as text."""
+        return str(self.summary())
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """The summary, for notebooks."""
+        return self.summary()._repr_html_()
 
     def to_dict(self) -> dict[str, Any]:
         """A record for JSON."""

@@ -10,7 +10,14 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from epiclick.api import EPISTEMIC, BaseModel
-from epiclick.arguments import check_choice, check_level, check_whole, is_number, shown
+from epiclick.arguments import (
+    check_choice,
+    check_level,
+    check_whole,
+    is_number,
+    named_arguments,
+    shown,
+)
 from epiclick.click_models.click_model import SATISFACTION
 from epiclick.click_models.registry import REGISTRY, click_model
 from epiclick.data.counts import ClickCounts
@@ -35,6 +42,7 @@ FOLDS_HELD_OUT = 4
 """Folds of pages that are held out, at least: a share is met to within half a fold."""
 
 
+@named_arguments
 def select(
     source: Any,
     models: Sequence[str] | None = None,

@@ -27,7 +27,7 @@ STAGES = (
 )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class World:
     """The truth of a simulated world, and the click log of its users.
 
@@ -53,6 +53,14 @@ class World:
     prior: Beta | None = None
     satisfaction: np.ndarray | None = None
     purchases: Purchases | None = None
+
+    def __repr__(self) -> str:
+        """The size in one line."""
+        own = self.settings
+        return (
+            f"World({own.pages:,} pages of {own.positions} positions, "
+            f"{len(self.features):,} items, users={own.users!r}, seed={own.seed})"
+        )
 
     def chances(self, rows: np.ndarray, position_bias: np.ndarray | None = None) -> np.ndarray:
         """Probability of a click on each item of pages, given by rows of `features`, (pages, K)."""

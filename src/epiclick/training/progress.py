@@ -1,6 +1,12 @@
-"""Progress of training and of other work, on a terminal only."""
+"""Progress of training and of other work: a bar on a terminal or in a notebook, else log records.
 
+Records of the logger "epiclick" have the level INFO, one every ten seconds of training;
+`logging.basicConfig(level="INFO")` shows them. The command line prints them to standard error.
+"""
+
+import logging
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol, Self
@@ -14,11 +20,21 @@ from rich.progress import (
 )
 from rich.progress import Progress as Bar
 
+LOGGER = logging.getLogger("epiclick")
+
+SECONDS = 10.0
+"""Between two records."""
+
+
+def has_display() -> bool:
+    """Whether a bar can be drawn: on a terminal or in a notebook."""
+    return sys.stderr.isatty() or Console(stderr=True).is_jupyter
+
 
 @contextmanager
 def working(message: str, *, shown: bool = True) -> Iterator[None]:
     """Show that work is going on."""
-    if not (shown and sys.stderr.isatty()):
+    if not (shown and has_display()):
         yield
         return
     with Console(stderr=True).status(message):
@@ -60,8 +76,9 @@ class TrainingBar:
             TimeRemainingColumn(),
             console=Console(stderr=True),
             transient=True,
-            disable=not (shown and sys.stderr.isatty()),
+            disable=not (shown and has_display()),
         )
+        self._epochs, self._done, self._recorded = epochs, 0, time.monotonic()
         self._steps = steps
         self._task = self._bar.add_task("", total=epochs, rate="compiling", likelihood="")
         self._stepped = 0
@@ -77,6 +94,7 @@ class TrainingBar:
 
     def resume(self, epochs: int) -> None:
         """Start with this many epochs already done."""
+        self._done = epochs
         self._bar.update(self._task, completed=epochs)
 
     def step(self) -> None:
@@ -89,4 +107,9 @@ class TrainingBar:
     def epoch(self, log_likelihood: float, validation: float | None) -> None:
         """Show the likelihood."""
         held_out = "" if validation is None else f" (held out {validation:.4f})"
+        self._done += 1
+        if time.monotonic() - self._recorded >= SECONDS:
+            self._recorded = time.monotonic()
+            done = f"training: {self._done} of at most {self._epochs} epochs"
+            LOGGER.info("%s, likelihood %.4f%s", done, log_likelihood, held_out)
         self._bar.update(self._task, likelihood=f", likelihood {log_likelihood:.4f}{held_out}")

@@ -1,0 +1,1 @@
+"""How results look in a terminal, in a notebook and as figures."""
