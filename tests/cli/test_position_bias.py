@@ -10,6 +10,7 @@ from scipy.stats import beta as beta_distribution
 from epiclick.api import load
 from epiclick.data.checksums import check_record
 from epiclick.fitted.prediction import bias_betas
+from epiclick.posterior.known_bias import read_known_bias
 
 from .conftest import TRAINING, Done, epiclick
 
@@ -27,6 +28,22 @@ def test_json_has_a_row_for_each_position(marginal: tuple[Path, Done]) -> None:
     assert [row["position"] for row in rows] == [1, 2, 3]
     assert rows[0]["mean"] == 1
     assert rows == fit.record["position_bias"]
+
+
+@pytest.mark.parametrize("name", ["bias.csv", "bias.parquet", "bias.json"])
+def test_the_table_is_written_so_that_a_fit_can_take_it(
+    marginal: tuple[Path, Done], tmp_path: Path, name: str
+) -> None:
+    model, out = marginal[0], tmp_path / name
+    done = epiclick("position-bias", model, "--out", out)
+    assert f"written to {out}" in done.err
+    fitted = load(model).fitted_
+    where = (fitted.contexts, fitted.anchor, 0.9)
+    found, expected = (read_known_bias(each, *where) for each in (out, load(model).position_bias()))
+    np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-9)
+    np.testing.assert_allclose(found.sd, expected.sd, rtol=1e-9)
+    refused = epiclick("position-bias", model, "--out", tmp_path / "bias.xlsx")
+    refused.assert_refused("the format is CSV, Parquet or JSON", "wrong-suffix")
 
 
 def test_intervals_of_betas_are_their_quantiles(exact: tuple[Path, Done]) -> None:
