@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -122,7 +123,7 @@ def test_features_of_another_width_or_name_are_refused(
 def test_counts_without_features_are_refused(model: ec.EpistemicPBM, bare: ec.ClickCounts) -> None:
     with raises_code("features-needed") as caught:
         model.score(bare)
-    assert "--features" in str(caught.value)
+    assert "features" in str(caught.value)
 
 
 def test_an_unknown_context_is_named_with_what_is_predicted(
@@ -198,6 +199,8 @@ def test_a_saved_model_answers_the_same_without_jax(
         f"model = ec.load({str(tmp_path / 'model')!r}); model.position_bias()\n"
         "slow = {'jax', 'ibis', 'duckdb', 'sqlglot', 'scipy.stats', 'scipy.optimize'}\n"
         "assert not slow & set(sys.modules), 'too much was loaded'\n"
+        "if model.fitted_.features is not None: model.relevance(np.ones((3, 4)))\n"
+        "assert not {'jax', 'ibis', 'duckdb'} & set(sys.modules), 'too much was loaded'\n"
         "if model.fitted_.features is None: model.relevance()\n"
         "else:\n"
         "    import pandas as pd\n"
@@ -329,3 +332,29 @@ def test_without_features_the_mode_is_found_from_any_start(bare: ec.ClickCounts)
     assert history["validation"].notna().all()
     # without a search for the mode, training has to converge
     assert ec.EpistemicPBM(estimator="exact")._plan(bare).training.epochs == 300
+
+
+def test_an_array_is_scored_like_a_table_and_in_milliseconds(
+    model: ec.EpistemicPBM, world: ec.World
+) -> None:
+    table = model.relevance(world.features, above=0.3)
+    matrix = world.features.rows(np.arange(len(world.features)))
+    array = model.relevance(matrix, above=0.3)
+    pd.testing.assert_frame_equal(array, table.drop(columns=["query_id", "doc_id"]))
+    seconds = []
+    for _ in range(20):
+        begun = time.process_time()
+        model.relevance(matrix[:20])
+        seconds.append(time.process_time() - begun)
+    assert min(seconds) < 0.005
+
+
+def test_arrays_that_cannot_be_scored_are_refused(model: ec.EpistemicPBM) -> None:
+    for wrong in (np.ones((3, 5)), np.ones(4), np.full((3, 4), "x"), np.ones((0, 4))):
+        with raises_code("wrong-feature-count"):
+            model.relevance(wrong)
+    with raises_code("feature-not-finite") as caught:
+        model.relevance(np.array([[0.0, 1, 2, 3], [0, np.nan, 2, np.inf]]))
+    assert "2 values of the array are missing or infinite, first item 1, feature f1" in str(
+        caught.value
+    )

@@ -360,9 +360,10 @@ def test_a_log_is_read_where_it_is_fitted(
     given: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fitted_to: list[ec.ClickCounts] = []
+    unwarned = SimpleNamespace(training=SimpleNamespace(warnings=()))
     monkeypatch.setattr(
         "epiclick.conversion_fit.fit_outcomes",
-        lambda plan, counts, *_, **__: fitted_to.append(counts),
+        lambda plan, counts, *_, **__: fitted_to.append(counts) or unwarned,
     )
     path = tmp_path / "log.csv"
     given.frame.to_csv(path, index=False)

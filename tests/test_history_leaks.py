@@ -275,7 +275,7 @@ def test_the_anchor_is_before_any_click():
 
 
 def test_randomised_pages_are_compared_with_the_position_based_model_alone(fitted, both):
-    with pytest.raises(InputError, match="--click-model pbm"):
+    with pytest.raises(InputError, match='click_model="pbm"'):
         compare_randomised(fitted, both[0])
 
 
@@ -296,4 +296,4 @@ def test_a_start_moves_weights_by_given_contexts(fitted, both):
 def test_a_log_counted_for_another_click_model_is_refused(fitted, logs):
     with raises_code("context-mismatch") as caught:
         contexts_of(fitted, count_log(logs[0], PBM)[0].contexts)
-    assert "--context device,position --click-model ubm" in str(caught.value)
+    assert 'context=["device", "position"] and click_model="ubm"' in str(caught.value)

@@ -26,7 +26,7 @@ def test_parameters_of_the_model_given_to_fit_are_sent_where_they_belong() -> No
         ec.EpistemicPBM().fit(ec.read_log(world().log), check="x")
 
 
-@pytest.mark.parametrize("call", [ec.compare, ec.select, ec.evaluate, ec.report])
+@pytest.mark.parametrize("call", [ec.compare, ec.evaluate, ec.report])
 def test_public_functions_name_their_arguments(call) -> None:
     with pytest.raises(TypeError, match=f"{call.__name__} has no argument 'depht'"):
         call(None, None, depht=3)
@@ -60,3 +60,17 @@ def test_off_a_terminal_progress_is_a_log_record_now_and_then(caplog, monkeypatc
     assert 2 <= len(caplog.records) < 9
     assert "of at most 9 epochs, likelihood" in caplog.records[0].getMessage()
     assert "(held out -0.2500)" in caplog.records[0].getMessage()
+
+
+def test_a_fit_logs_its_caveats_and_select_leaves_them_to_its_verdict(caplog) -> None:
+    users = ec.simulate(100, 8, 2, 6_000, positions=5, users="sdbn", seed=3)
+    ec.EpistemicPBM().fit(ec.read_log(users.log), progress=False)
+    (record,) = caplog.records
+    assert (record.name, record.levelno) == ("epiclick", logging.WARNING)
+    assert "Compare click models with select" in record.getMessage()
+    caplog.clear()
+    found = ec.select(users.log, models=("pbm", "sdbn"), progress=False)
+    assert "contradict assumptions of pbm" in found.verdict
+    assert not caplog.records
+    ec.EpistemicPBM().fit(ec.read_log(users.log), progress=False)
+    assert caplog.records

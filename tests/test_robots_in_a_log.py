@@ -62,7 +62,7 @@ def results(world: World, counts: ec.ClickCounts) -> tuple[pd.DataFrame, Mapping
 
 def test_following_the_remedy_makes_the_result_right(world: World, log: pd.DataFrame) -> None:
     truth, lift = world.position_bias, rankings(world)[1]
-    with pytest.warns(InputWarning, match="--max-clicks-per-page 4 "):
+    with pytest.warns(InputWarning, match="max_clicks_per_page=4 "):
         counts = ec.read_log(log)
     bias, difference, warned = results(world, counts)
     # the control: with robots the log gives wrong results, and the fit warns as well

@@ -24,6 +24,7 @@ def shop_log(**changed: object) -> pd.DataFrame:
     [
         ("use --anchor x,1 (in Python: anchor=('x', 1))", "use anchor=('x', 1)"),
         ("add --context device,row.", 'add context=["device", "row"].'),
+        ("Compare them with epiclick select (in Python: select)", "Compare them with select"),
         ("cut all to one depth (--depth)", "cut all to one depth (`depth`)"),
         ("columns for each (on the command line: --features)", "columns for each"),
         ("Fit `epiclick fit --estimator exact`.", "Fit `epiclick fit --estimator exact`."),

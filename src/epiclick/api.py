@@ -1,7 +1,9 @@
 """The public models: fit, predict, save and load, with scikit-learn's API."""
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -39,9 +41,11 @@ from epiclick.fitted.tables import (
     position_bias_table,
     ranked,
     relevance_frames,
+    relevance_of_array,
 )
 from epiclick.posterior.items import judged_items
 from epiclick.processes import one_blas_thread
+from epiclick.spelling import spelled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,6 +55,24 @@ if TYPE_CHECKING:
     from epiclick.export.lightgbm import LightGBMData
     from epiclick.fitting import Plan
     from epiclick.views.summaries import Summary
+
+
+LOGGER = logging.getLogger("epiclick")
+"""Gets the caveats of each fit, which Python prints unless logging is configured otherwise."""
+
+
+@contextmanager
+def without_caveats() -> Iterator[None]:
+    """Log no caveats of the fits inside, for a caller who answers for all of them."""
+
+    def is_no_caveat(record: logging.LogRecord) -> bool:
+        return record.levelno < logging.WARNING
+
+    LOGGER.addFilter(is_no_caveat)
+    try:
+        yield
+    finally:
+        LOGGER.removeFilter(is_no_caveat)
 
 
 class BaseModel(Parametrised, ABC):
@@ -102,7 +124,8 @@ class BaseModel(Parametrised, ABC):
                 the same arguments, and gets the same model; the first writes the checkpoint.
 
         Returns:
-            The fitted model itself.
+            The fitted model itself. What speaks against it, such as clicks that contradict its
+            assumptions, is logged as a warning, and part of `summary`.
         """
         from epiclick.conversion_fit import fit_outcomes
         from epiclick.plans import check_parameters, with_known_bias
@@ -134,6 +157,8 @@ class BaseModel(Parametrised, ABC):
             progress=progress,
             processes=processes,
         )
+        for message in self.fitted_.training.warnings:
+            LOGGER.warning("%s", spelled(message))
         return self
 
     def _to_counts(self, given: Any, name: str = "counts") -> ClickCounts:
@@ -236,8 +261,10 @@ class BaseModel(Parametrised, ABC):
         `posterior`.
 
         Args:
-            features: a table of features, as `read_features` accepts it. A model without features
-                takes none, and returns the items of its training log given their clicks there.
+            features: a table of features, as `read_features` accepts it; or, to score some items
+                in milliseconds, an array (items, features) in the order of `feature_names_in_`,
+                whose items have no ids. A model without features takes none, and returns the items
+                of its training log given their clicks there.
             above: a threshold; adds the column `prob_above`, the probability of a relevance above
                 it.
 
@@ -255,7 +282,9 @@ class BaseModel(Parametrised, ABC):
     ) -> Iterator[pd.DataFrame]:
         """`relevance` in chunks of rows, for more items than fit in memory."""
         items = self._fitted.items
-        if features is not None:
+        if isinstance(features, np.ndarray):
+            yield relevance_of_array(self._fitted, features, self.level, above=above)
+        elif features is not None:
             table = read_features(features, like=self._fitted)
             yield from relevance_frames(self._fitted, table, self.level, above=above)
         elif items is not None:

@@ -36,7 +36,7 @@ NOT_VALUES = frozenset(
 """Words that may follow a flag in a sentence."""
 
 _IN_PYTHON = re.compile(r" \(in Python: ((?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\)")
-_BOTH = re.compile(r"--[a-z][a-z-]*(?: [^\s()]+)?" + _IN_PYTHON.pattern)
+_BOTH = re.compile(r"(?:--[a-z][a-z-]*(?: [^\s()]+)?|epiclick [a-z-]+)" + _IN_PYTHON.pattern)
 _ON_COMMAND_LINE = re.compile(r" \(on the command line: [^()]*\)")
 _FLAG = re.compile(r"--([a-z][a-z-]*[a-z])(?: ([\w%,.=-]*[\w%]))?")
 _COMMANDS = re.compile(r"(`[^`]*`)")

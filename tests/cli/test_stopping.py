@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -114,7 +115,8 @@ def test_other_verbs_leave_nothing_behind(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(where, interrupted)
+    module, name = where.rsplit(".", 1)
+    monkeypatch.setattr(import_module(module), name, interrupted)
     monkeypatch.chdir(tmp_path)
     log = world / "late.parquet"
     calls = {

@@ -178,7 +178,7 @@ def test_rows_and_columns_without_the_size_of_the_grid_are_refused() -> None:
     bare = replace(fitted, options=LogOptions(context=("row", "column")))
     with raises_code("context-without-position") as caught:
         slots_of(bare, [], None)
-    assert "--grid" in str(caught.value)
+    assert "grid" in str(caught.value)
 
 
 @pytest.mark.parametrize("paid", ["drop", "context"])

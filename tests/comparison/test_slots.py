@@ -186,8 +186,8 @@ def test_deeper_positions_are_refused_or_taken_as_the_last() -> None:
     assert "ranking 'new' has positions deeper than 4" in message
     assert "2 slots" in message
     assert "position 5" in message
-    assert "--depth 4" in message
-    assert "--extrapolate" in message
+    assert "depth=4" in message
+    assert "extrapolate=True" in message
     slots = slots_of(planted(), both(new, old), TRAFFIC, extrapolate=True)
     assert slots.position.tolist() == [1, 2, 3, 4, 5, 6, 1, 2]
     assert slots.given.tolist() == [0, 1, 2, 3, 3, 3, 0, 1]

@@ -254,7 +254,7 @@ def test_pairs_without_features_are_refused_or_dropped(small_log: pd.DataFrame) 
     with raises_code("missing-features") as caught:
         read_log(small_log, features=features)
     assert ": 1 pair, first (query hats, doc y)" in str(caught.value)
-    assert "--missing-features drop" in str(caught.value)
+    assert 'missing_features="drop"' in str(caught.value)
     counts = read_log(small_log, features=features, missing_features="drop")
     assert len(counts) == 5
     assert ("hats", "y") not in zip(

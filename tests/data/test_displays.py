@@ -83,7 +83,7 @@ def test_one_search_id_for_all_its_pages_of_results() -> None:
     )
     with raises_code("repeated-position") as caught:
         read_log(restarting)
-    assert "--page-number" in str(caught.value)
+    assert "page_number" in str(caught.value)
     settings = {"page_number": "results_page", "page_size": 3}
     assert read_log(restarting, **settings).to_table().equals(whole.to_table())
     # the last click above a result may be on the page before

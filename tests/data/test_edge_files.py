@@ -87,7 +87,7 @@ def test_queries_that_differ_only_in_case_or_spaces_cause_a_warning(
     (message,) = [str(each.message) for each in caught]
     assert message.startswith("2 of 4 queries ")
     assert "'Red  Shoes' and 'red shoes'" in message
-    assert "--normalise-queries" in message
+    assert "normalise_queries=True" in message
     counts.to_parquet(tmp_path / "counts.parquet")
     with pytest.warns(InputWarning, match=r"2 of 4 queries .*'Red  Shoes'"):
         read_log(tmp_path / "counts.parquet")

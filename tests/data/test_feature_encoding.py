@@ -115,7 +115,7 @@ def test_missing_values_are_refused_by_default_with_the_remedy() -> None:
     with raises_code("feature-not-finite") as caught:
         read_features(frame())
     message = str(caught.value)
-    assert "--missing-values impute" in message
+    assert 'missing_values="impute"' in message
     assert f"price: {frame()['price'].isna().sum()}" in message
     assert f"brand: {frame()['brand'].isna().sum()}" in message
     with raises_code("feature-not-finite"):
@@ -127,7 +127,7 @@ def test_too_many_categories_are_refused_with_the_remedy() -> None:
     with raises_code("too-many-categories") as caught:
         read_features(titled, missing_values="impute")
     assert "51 different values, more than the 50" in str(caught.value)
-    assert "--ignore-feature title" in str(caught.value)
+    assert 'ignore=["title"]' in str(caught.value)
     more = read_features(titled, missing_values="impute", max_categories=51)
     assert len(more.categories["title"]) == 51
     assert "title" not in read_features(titled, missing_values="impute", ignore=["title"]).names

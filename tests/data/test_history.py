@@ -236,8 +236,8 @@ def test_a_log_without_pages_or_positions_is_refused_with_the_remedy(log, missin
     assert len(caught.value.problems) == 1
     assert "the user browsing model" in message
     assert f"no column for {missing}. " in message
-    assert f"--column {missing.split()[0]}=NAME" in message
-    assert "--click-model pbm" in message
+    assert f'columns={{"{missing.split()[0]}": "NAME"}}' in message
+    assert 'click_model="pbm"' in message
 
 
 def test_counted_rows_do_not_contain_the_history_of_a_page():

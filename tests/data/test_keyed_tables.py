@@ -75,7 +75,7 @@ def test_candidates_without_a_row_of_their_item_are_refused_or_imputed() -> None
     with raises_code("missing-features") as caught:
         read_features([PAIRS, few])
     assert caught.value.problems[0].count == lost
-    assert "--missing-values impute" in str(caught.value)
+    assert 'missing_values="impute"' in str(caught.value)
     table = read_features([PAIRS, few], missing_values="impute")
     assert np.isnan(values(table, ["price"])).sum() == lost
     assert table.missing == {"price": lost, "brand": lost}

@@ -109,7 +109,7 @@ def test_people_are_not_suspected() -> None:
 
 
 def test_a_python_user_is_warned_once() -> None:
-    with pytest.warns(InputWarning, match="--max-clicks-per-page") as caught:
+    with pytest.warns(InputWarning, match="max_clicks_per_page") as caught:
         read_log(page_log(1, robots=200))
     assert len([w for w in caught if "max_clicks_per_page" in str(w.message)]) == 1
     with warnings.catch_warnings():
@@ -239,7 +239,7 @@ def test_rows_without_a_user_stay_and_shares_are_never_rounded_to_more_users() -
 @pytest.mark.parametrize(
     ("options", "code", "named"),
     [
-        ({"drop_busiest": 0.01}, "missing-column", "--column user_id=NAME"),
+        ({"drop_busiest": 0.01}, "missing-column", 'columns={"user_id": "NAME"}'),
         ({"drop_busiest": 1.5}, "invalid-drop-busiest", "1.5"),
         ({"max_clicks_per_page": 0}, "invalid-max-clicks-per-page", "not 0"),
     ],
@@ -263,10 +263,10 @@ def test_counted_rows_have_no_pages_to_leave_out() -> None:
     )
     with raises_code("needs-single-displays") as caught:
         counted(rows, max_clicks_per_page=2)
-    assert "--max-clicks-per-page" in str(caught.value)
+    assert "max_clicks_per_page" in str(caught.value)
     with raises_code("missing-column") as caught:
         counted(rows.drop(columns="page_id"), max_clicks_per_page=2)
-    assert "--column page_id=NAME" in str(caught.value)
+    assert 'columns={"page_id": "NAME"}' in str(caught.value)
 
 
 def test_two_columns_that_could_be_users_are_ignored() -> None:

@@ -38,7 +38,7 @@ def test_two_candidates_are_refused_and_column_decides() -> None:
     with raises_code("ambiguous-column") as caught:
         resolve_columns(names, LogOptions())
     assert "query_id and user_query" in str(caught.value)
-    assert "--column query_id=query_id" in str(caught.value)
+    assert 'columns={"query_id": "query_id"}' in str(caught.value)
     options = LogOptions(columns={"query_id": "user_query", "page_id": "query_id"})
     found = resolve_columns(names, options).found
     assert (found["query_id"], found["page_id"]) == ("user_query", "query_id")
@@ -68,8 +68,8 @@ def test_clicks_without_displays_are_explained() -> None:
 def test_page_folds_need_a_page_id() -> None:
     with raises_code("missing-column") as caught:
         resolve_columns(RAW, LogOptions(page_parts=10))
-    assert "--page-parts" in str(caught.value)
-    assert "--column page_id=NAME" in str(caught.value)
+    assert "page_parts" in str(caught.value)
+    assert 'columns={"page_id": "NAME"}' in str(caught.value)
 
 
 def test_contexts_may_do_without_a_position() -> None:

@@ -80,10 +80,10 @@ def test_several_days_are_refused_without_a_choice() -> None:
     with raises_code("snapshots-need-a-day") as caught:
         read_features(written("date"))
     assert "2026-10-01 to 2026-10-05" in str(caught.value)
-    assert "--features-as-of DAY" in str(caught.value)
+    assert "as_of=DAY" in str(caught.value)
     with raises_code("repeated-pair") as caught:  # a number called day may be a feature
         read_features(written("number"))
-    assert "--features-as-of" in str(caught.value)
+    assert "as_of" in str(caught.value)
 
 
 def test_one_row_per_key_needs_no_choice_and_leaves_the_day_out() -> None:

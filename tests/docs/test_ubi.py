@@ -73,5 +73,5 @@ def test_the_id_of_a_search_used_as_the_query_causes_a_warning(log: pd.DataFrame
 
 
 def test_an_ordinal_from_zero_is_refused_with_the_fix(log: pd.DataFrame) -> None:
-    with pytest.raises(ec.InputError, match="--position-base 0"):
+    with pytest.raises(ec.InputError, match="position_base=0"):
         ec.read_log(log.assign(position=log["position"] - 1))

@@ -215,7 +215,7 @@ def test_a_damaged_checkpoint_is_reported(make: Make, tmp_path: Path, damage: st
         path.unlink()
     with raises_code("file-missing" if damage == "absent" else "damaged-file") as caught:
         Checkpoint(path, {}).load(start)
-    assert "--resume" in str(caught.value)
+    assert "resume=True" in str(caught.value)
 
 
 def test_no_flip_or_cut_of_a_checkpoint_is_read_as_another_state(

@@ -167,28 +167,31 @@ def collect_warnings(*, quiet: bool) -> Iterator[list[str]]:
 
 
 class _Notes(logging.Handler):
-    """Prints log records as notes."""
+    """Prints progress as notes; warnings of a fit are printed with its result."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        """Print nothing if quiet."""
+        super().__init__(logging.INFO)
+        self.quiet = quiet
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print one record."""
-        note(f"epiclick: {record.getMessage()}")
+        note(f"epiclick: {record.getMessage()}", quiet=self.quiet or record.levelno > logging.INFO)
 
 
 @contextmanager
 def _records_printed(*, quiet: bool) -> Iterator[None]:
-    """Print the library's log records from INFO on."""
-    if quiet:
-        yield
-        return
-    logger, notes = logging.getLogger("epiclick"), _Notes()
-    before = logger.level
+    """Print the library's progress, and nothing else that it logs."""
+    logger, notes = logging.getLogger("epiclick"), _Notes(quiet=quiet)
+    before = logger.level, logger.propagate
     logger.addHandler(notes)
     logger.setLevel(logging.INFO)
+    logger.propagate = False
     try:
         yield
     finally:
         logger.removeHandler(notes)
-        logger.setLevel(before)
+        logger.level, logger.propagate = before
 
 
 def print_warning(message: str, *, quiet: bool) -> None:

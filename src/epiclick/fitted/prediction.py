@@ -172,7 +172,7 @@ def _located(fitted: FittedModel, contexts: pa.Table, known: pa.Table) -> np.nda
     if contexts.column_names != names:
         history = history_of(fitted)
         how = f"--context {','.join(name for name in names if name not in history)}"
-        how += f" --click-model {fitted.options.click_model}" if history else ""
+        how += f" and --click-model {fitted.options.click_model}" if history else ""
         raise InputError(
             f"the model knows contexts by {', '.join(names)}, but the log was counted by "
             f"{', '.join(contexts.column_names)}; count it with {how}",

@@ -388,6 +388,40 @@ def relevance_frames(
         yield frame_of(keys["query_id"], keys["doc_id"], columns)
 
 
+def relevance_of_array(
+    fitted: FittedModel, matrix: np.ndarray, level: float, *, above: float | None = None
+) -> pd.DataFrame:
+    """The same columns without ids, for features (items, features) in the order of the model's."""
+    spec = fitted.features
+    if spec is not None and spec.encoding is not None:
+        raise InputError(
+            "the model was trained with categories or missing values, which an array cannot name; "
+            f"give a table with the columns {', '.join(spec.columns)}",
+            code="array-without-names",
+        )
+    names = () if spec is None else spec.names
+    is_matrix = matrix.ndim == 2 and matrix.dtype.kind in "fiub" and len(matrix) > 0
+    if not is_matrix or (names and len(names) != matrix.shape[1]):
+        raise InputError(
+            f"features must be an array of numbers (items, {len(names)}), in the order of "
+            f"feature_names_in_, not of shape {matrix.shape} and type {matrix.dtype}",
+            code="wrong-feature-count",
+        )
+    if names and not np.isfinite(matrix).all():
+        item, feature = np.argwhere(~np.isfinite(matrix))[0]
+        raise InputError(
+            f"{np.sum(~np.isfinite(matrix)):,} values of the array are missing or infinite, first "
+            f"item {item}, feature {names[feature]}; fill them, or fit with "
+            "missing_values='impute' and give a table",
+            code="feature-not-finite",
+        )
+    number = np.arange(len(matrix))
+    keys = pa.table({"query_id": np.zeros_like(number), "doc_id": number})
+    table = FeatureTable(keys, names, matrix.astype(np.float32))
+    frames = list(relevance_frames(fitted, table, level, above=above))
+    return pd.concat(frames, ignore_index=True).drop(columns=["query_id", "doc_id"])
+
+
 def _networks_after_click(
     fitted: FittedModel, draws: Sequence[Parameters]
 ) -> dict[str, tuple[FittedModel, list[Layers]]]:

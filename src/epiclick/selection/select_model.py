@@ -9,15 +9,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from epiclick.api import EPISTEMIC, BaseModel
-from epiclick.arguments import (
-    check_choice,
-    check_level,
-    check_whole,
-    is_number,
-    named_arguments,
-    shown,
-)
+from epiclick.api import EPISTEMIC, BaseModel, without_caveats
+from epiclick.arguments import check_choice, check_level, check_whole, is_number, shown
 from epiclick.click_models.click_model import SATISFACTION
 from epiclick.click_models.registry import REGISTRY, click_model
 from epiclick.data.counts import ClickCounts
@@ -42,7 +35,6 @@ FOLDS_HELD_OUT = 4
 """Folds of pages that are held out, at least: a share is met to within half a fold."""
 
 
-@named_arguments
 def select(
     source: Any,
     models: Sequence[str] | None = None,
@@ -362,7 +354,8 @@ def _fit_and_score(
     begun = time.perf_counter()
     model = EPISTEMIC[name](**{"seed": seed, **parameters})
     try:
-        model.fit(train, progress=progress)
+        with without_caveats():  # the verdict names the assumptions that pages contradict
+            model.fit(train, progress=progress)
     except InputError as error:
         raise error.with_message(f"{name}: {error}") from error
     seconds = time.perf_counter() - begun

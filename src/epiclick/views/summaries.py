@@ -8,6 +8,7 @@ import pandas as pd
 
 from epiclick.fitted.state import FittedModel
 from epiclick.fitted.tables import position_bias_table
+from epiclick.spelling import spelled
 
 MOST_ROWS = 12
 """Rows of a table that a summary shows."""
@@ -101,5 +102,5 @@ def model_summary(fitted: FittedModel, call: str, level: float) -> Summary:
         facts,
         table[[*(name for name in names if name in table), "mean", "low", "high"]],
         f"Position bias, with {100 * level:g} % intervals:",
-        training.warnings,
+        [spelled(each) for each in training.warnings],
     )
