@@ -7,10 +7,11 @@ from typing import get_args
 
 import pytest
 
+from epiclick import EpistemicPBM, read_log, simulate
 from epiclick.estimators.conditioned import Conditioned
 from epiclick.estimators.exact import Exact
 from epiclick.estimators.marginal import Marginal
-from epiclick.estimators.names import ESTIMATORS, EstimatorName, make_estimator
+from epiclick.estimators.names import ESTIMATORS, Entry, EstimatorName, make_estimator
 
 from ..raising import raises_code
 
@@ -20,7 +21,7 @@ def test_all_names_can_be_made() -> None:
     assert list(ESTIMATORS) == list(get_args(EstimatorName))
     for name, entry in ESTIMATORS.items():
         made = make_estimator(name, samples=7)
-        assert type(made).__name__ == entry.class_name
+        assert type(made).__name__.lower() == name.replace("_", "")
         assert made.is_point == entry.is_point
         options = {"samples", "baseline", "literal"} & set(signature(type(made)).parameters)
         assert options == set(entry.options)
@@ -66,3 +67,19 @@ def test_too_few_samples_are_refused(name: str) -> None:
         make_estimator(name, samples=1, baseline=True)
     assert "at least 2 with a baseline" in str(caught.value)
     assert make_estimator(name, samples=1).samples == 1
+
+
+class Louder(Exact):
+    """An estimator from outside the library."""
+
+
+def test_an_estimator_of_ones_own_is_fitted_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ESTIMATORS, "louder", Entry(Louder, False, ("samples", "baseline")))
+    assert make_estimator("louder", 9, True) == Louder(9, True)
+    world = simulate(queries=20, docs=4, features=2, pages=300, positions=3, seed=1)
+    counts = read_log(world.log, features=world.features)
+    theirs, same = (
+        EpistemicPBM(estimator=name, samples=8, epochs=2).fit(counts, progress=False)
+        for name in ("exact", "louder")
+    )
+    assert same.position_bias().equals(theirs.position_bias())

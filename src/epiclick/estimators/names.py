@@ -1,6 +1,6 @@
 """The estimators by name, with what is needed of each before jax is loaded."""
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,30 +18,41 @@ POINTWISE = "pointwise"
 
 @dataclass(frozen=True)
 class Entry:
-    """An estimator of the registry, which is loaded when it is made.
+    """An estimator of the registry.
 
     Attributes:
-        module: its file in this folder.
-        class_name: its class there.
+        make: its class, or a function that makes it; given the options below.
         is_point: whether the click model's parameters are points during training, not Betas.
         options: the options of `make_estimator` that apply to it.
     """
 
-    module: str
-    class_name: str
+    make: Callable[..., "Estimator[Any]"]
     is_point: bool
     options: tuple[str, ...]
 
 
-ESTIMATORS: Mapping[str, Entry] = {
-    "naive": Entry("naive", "Naive", False, ("samples", "baseline", "literal")),
-    "self_normalized": Entry(
-        "self_normalized", "SelfNormalized", False, ("samples", "baseline", "literal")
-    ),
-    "conditioned": Entry("conditioned", "Conditioned", False, ("samples", "baseline", "literal")),
-    "exact": Entry("exact", "Exact", False, ("samples", "baseline")),
-    "marginal": Entry("marginal", "Marginal", True, ()),
+def _later(module: str, name: str) -> Callable[..., "Estimator[Any]"]:
+    """A class of this folder, imported when it is used: most need jax, which takes long to load."""
+
+    def make(**options: Any) -> "Estimator[Any]":
+        made: Estimator[Any] = getattr(import_module(f"epiclick.estimators.{module}"), name)(
+            **options
+        )
+        return made
+
+    return make
+
+
+_SAMPLED = ("samples", "baseline", "literal")
+
+ESTIMATORS: dict[str, Entry] = {
+    "naive": Entry(_later("naive", "Naive"), False, _SAMPLED),
+    "self_normalized": Entry(_later("self_normalized", "SelfNormalized"), False, _SAMPLED),
+    "conditioned": Entry(_later("conditioned", "Conditioned"), False, _SAMPLED),
+    "exact": Entry(_later("exact", "Exact"), False, ("samples", "baseline")),
+    "marginal": Entry(_later("marginal", "Marginal"), True, ()),
 }
+"""By name. Your own, added here, can be fitted by that name: `EpistemicPBM(estimator="mine")`."""
 
 
 def make_estimator(
@@ -78,5 +89,4 @@ def make_estimator(
                 code="option-does-not-apply",
             )
     given = {"samples": samples, "baseline": baseline, "literal": literal}
-    made = getattr(import_module(f"epiclick.estimators.{chosen.module}"), chosen.class_name)
-    return made(**{option: given[option] for option in chosen.options})
+    return chosen.make(**{option: given[option] for option in chosen.options})
