@@ -22,7 +22,7 @@ from epiclick.report.markup import Absent, data, figure, missing, prose, table
 from epiclick.report.opening import opening
 from epiclick.report.page import SCRIPTS, Report, page_of, page_script
 
-from .planted import HOSTILE, MARKUP
+from .planted import HOSTILE, MARKUP, sources_of
 
 VOID = {"meta", "input", "br", "hr", "img", "link"}
 SECTIONS = (
@@ -41,7 +41,7 @@ SECTIONS = (
     "reproduce",
 )
 CHARTS = {
-    *("rates", "bias-relative", "bias-absolute", "observed", "scores", "reliability", "ranks"),
+    *("rates", "bias-relative", "observed", "scores", "reliability", "ranks"),
     *("coverage", "map", "values", "lead", "training", "click-models", "drift"),
 }
 
@@ -245,3 +245,45 @@ def test_green_is_for_what_passed(report: Report) -> None:
     green = [line for line in style.splitlines() if "border-left-color: var(--c2)" in line]
     assert len(green) == 1
     assert "is-yes" in green[0]
+
+
+def test_devices_are_drawn_over_each_other_by_position(report: Report) -> None:
+    rows = tuple(
+        replace(row, label=f"{device}, {k}", group=device, place=str(k), truth=np.nan)
+        for device in ("desktop", "phone")
+        for k, row in enumerate(report.bias.rows[:3], 1)
+    )
+    found = read(page_of(replace(report, bias=replace(report.bias, rows=rows))))
+    chart = found.data()["chart-bias-relative"]
+    assert chart["x"]["names"] == ["1", "2", "3"]
+    assert [each["name"] for each in chart["layers"]] == ["desktop", "phone"]
+    assert [each["x"] for each in chart["layers"]] == [[0, 1, 2]] * 2
+    desktop, phone = (each["offset"] for each in chart["layers"])
+    assert desktop == -phone < 0
+    many = tuple(replace(row, label=str(k), group=str(k)) for k, row in enumerate(rows))
+    chart = read(page_of(replace(report, bias=replace(report.bias, rows=many)))).data()
+    assert chart["chart-bias-relative"]["x"]["names"] == list("012345")
+
+
+def test_absolute_values_are_drawn_only_where_they_differ_from_relative_ones(
+    report: Report,
+) -> None:
+    assert "chart-bias-absolute" not in read(page_of(report)).data()
+    rows = tuple(replace(row, mean=row.mean / 2) for row in report.bias.rows)
+    free = replace(report, bias=replace(report.bias, rows=rows, is_free=True))
+    assert "chart-bias-absolute" in read(page_of(free)).data()
+
+
+def test_items_have_the_mean_position_of_their_displays(report: Report) -> None:
+    log, page = sources_of().log, read(page_of(report))
+    assert log is not None
+    total = np.bincount(log.pair, log.contexts["position"].to_numpy()[log.context] * log.displays)
+    mean = total / np.bincount(log.pair, log.displays)
+    known = dict(
+        zip(zip(log.query_id.to_pylist(), log.doc_id.to_pylist(), strict=True), mean, strict=True)
+    )
+    rows = page.data()["items"]["rows"]
+    assert len(rows) > 100
+    by_name = {(str(q), str(d)): m for (q, d), m in known.items()}
+    for row in rows:
+        assert row[7] == pytest.approx(by_name[row[0], row[1]], rel=1e-4)

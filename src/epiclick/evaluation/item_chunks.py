@@ -30,6 +30,7 @@ class ItemRelevance:
         beta: second parameter.
         displays: number of displays; None without a log.
         clicks: number of clicks; None without a log.
+        position: mean position of the displays; None without a log, or if contexts have none.
     """
 
     query_id: pa.Array
@@ -41,6 +42,7 @@ class ItemRelevance:
     beta: np.ndarray
     displays: np.ndarray | None = None
     clicks: np.ndarray | None = None
+    position: np.ndarray | None = None
 
 
 def item_chunks(
@@ -105,10 +107,14 @@ def _by_features(fitted: FittedModel, log: ClickCounts, level: float) -> Iterato
         )
 
 
-def _counted(part: ClickCounts) -> tuple[np.ndarray, np.ndarray]:
-    """(pairs,) displays and clicks."""
+def _counted(part: ClickCounts) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """(pairs,) displays, clicks and mean position."""
     displays, clicks = (
         np.bincount(part.pair, amount, len(part)).astype(np.int64)
         for amount in (part.displays, part.clicks)
     )
-    return displays, clicks
+    if "position" not in part.contexts.column_names:
+        return displays, clicks, None
+    position = part.contexts["position"].to_numpy()[part.context]
+    total = np.bincount(part.pair, position * part.displays, len(part))
+    return displays, clicks, total / np.maximum(displays, 1)

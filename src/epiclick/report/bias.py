@@ -24,7 +24,15 @@ from epiclick.report.markup import (
     section,
     table,
 )
-from epiclick.report.overview import context_labels, context_name, most_displayed, shown_of
+from epiclick.report.overview import (
+    ContextRow,
+    Group,
+    context_name,
+    context_places,
+    most_displayed,
+    overlaid,
+    shown_of,
+)
 from epiclick.report.report_sources import Sources
 
 if TYPE_CHECKING:
@@ -42,11 +50,10 @@ INTERVAL_KINDS = {
 
 
 @dataclass(frozen=True)
-class BiasRow:
+class BiasRow(ContextRow):
     """How often a context is looked at.
 
     Attributes:
-        label: its values.
         name: as sentences name it.
         mean: probability that an item there is looked at.
         low: lower end of its interval; NaN without one.
@@ -58,7 +65,6 @@ class BiasRow:
         is_at_bound: whether it is at its bound, the reference's bias, so that it has no interval.
     """
 
-    label: str
     name: str
     mean: float
     low: float
@@ -119,6 +125,11 @@ class Bias:
     by_history: tuple[BiasRow, ...] = ()
     clusters: str = "queries"
 
+    @property
+    def is_absolute(self) -> bool:
+        """Whether relative values are absolute, since the reference is always looked at."""
+        return all(row.mean == row.relative for row in self.rows)
+
 
 def bias(sources: Sources) -> Bias:
     """Read it from the model."""
@@ -173,10 +184,10 @@ def _rows(
     if sources.truth is not None:
         truth = sources.truth.bias_at(contexts)
         truth = truth / truth[reference]
-    labels = context_labels(contexts)
+    places = context_places(contexts)
     return tuple(
         BiasRow(
-            labels[k],
+            *places[k],
             context_name(contexts, k),
             *(float(values[k]) for values in (*numbers, truth)),
             is_at_bound=k in at_bound,
@@ -188,7 +199,9 @@ def _rows(
 def bias_section(report: "Report") -> str:
     """Relative and absolute values, and the results of the checks."""
     found = report.bias
-    charts = _chart(found, absolute=False) + _chart(found, absolute=True)
+    charts = _chart(found, absolute=False)
+    if not found.is_absolute:
+        charts += _chart(found, absolute=True)
     meaning = (
         "A result can only be clicked by a user who looks at it. Position bias is how often a "
         f"position is looked at, here compared with {found.reference}; relevance is what "
@@ -234,25 +247,13 @@ def _chart(found: Bias, *, absolute: bool) -> str:
             "clicks there."
         )
         values = [(row.relative, row.relative_low, row.relative_high) for row in rows]
-    layers = [_values(found, values)]
-    truth = [row.truth for row in rows]
-    if not absolute and not all(map(math.isnan, truth)):
-        layers.append(
-            Layer(
-                "points",
-                "truth",
-                range(len(rows)),
-                truth,
-                [f"{row.name}: true value {percent(row.truth)}" for row in rows],
-                colour="truth",
-                offset=0.18,
-            )
-        )
+    places, groups = overlaid(rows)
+    layers = _layers(found, values, groups, with_truth=not absolute)
     chart = Chart(
         "bias-absolute" if absolute else "bias-relative",
         title,
         aid,
-        Axis(found.context, names=tuple(row.label for row in rows)),
+        Axis("position" if len(groups) > 1 else found.context, names=places),
         Axis(label, "percent", low=0),
         tuple(layers),
     )
@@ -274,25 +275,61 @@ def _interval(row: BiasRow, low: float, high: float) -> str:
     return "reference" if row.is_reference and low == high else interval(low, high)
 
 
-def _values(found: Bias, values: list[tuple[float, float, float]]) -> Layer:
-    """The model's values with their intervals."""
-    texts = []
-    for row, (value, low, high) in zip(found.rows, values, strict=True):
-        text = f"{row.name}: {percent(value)}"
-        if not math.isnan(low) and low < high:
-            text += f"\n{found.level:.0%} interval {interval(low, high)}"
-        if row.is_at_bound:
-            text += "\nno interval: at its bound"
-        texts.append(text)
-    return Layer(
-        "points",
-        "model",
-        range(len(values)),
-        [value for value, _, _ in values],
-        texts,
-        low=[low for _, low, _ in values],
-        high=[high for _, _, high in values],
-    )
+SPREAD = 0.36
+"""Width along the axis that groups of one place share."""
+
+BESIDE = 0.18
+"""Distance of the truth from the model's value, if there is one group."""
+
+
+def _layers(
+    found: Bias,
+    values: Sequence[tuple[float, float, float]],
+    groups: Sequence[Group],
+    *,
+    with_truth: bool,
+) -> list[Layer]:
+    """The model's values with their intervals, one layer for each group; then the truth."""
+    layers = []
+    true: list[tuple[float, BiasRow]] = []  # with its place along the axis
+    for group in groups:
+        layers.append(
+            Layer(
+                "points",
+                group.name or "model",
+                group.at,
+                [values[i][0] for i in group.rows],
+                [_text(found, found.rows[i], *values[i]) for i in group.rows],
+                low=[values[i][1] for i in group.rows],
+                high=[values[i][2] for i in group.rows],
+                colour=group.colour,
+                offset=SPREAD * group.offset,
+            )
+        )
+        beside = SPREAD * group.offset + BESIDE / len(groups)
+        true += ((k + beside, found.rows[i]) for k, i in zip(group.at, group.rows, strict=True))
+    if with_truth and not all(math.isnan(row.truth) for _, row in true):
+        layers.append(
+            Layer(
+                "points",
+                "truth",
+                [k for k, _ in true],
+                [row.truth for _, row in true],
+                [f"{row.name}: true value {percent(row.truth)}" for _, row in true],
+                colour="truth",
+            )
+        )
+    return layers
+
+
+def _text(found: Bias, row: BiasRow, value: float, low: float, high: float) -> str:
+    """The tooltip of a value."""
+    text = f"{row.name}: {percent(value)}"
+    if not math.isnan(low) and low < high:
+        text += f"\n{found.level:.0%} interval {interval(low, high)}"
+    if row.is_at_bound:
+        text += "\nno interval: at its bound"
+    return text
 
 
 def _by_history(found: Bias) -> str:

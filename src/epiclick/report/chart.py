@@ -10,6 +10,9 @@ Format = Literal["number", "percent", "signed", "count"]
 Kind = Literal["points", "line", "bars", "cells", "rule"]
 Colour = Literal["c0", "c1", "c2", "c3", "c4", "truth"]
 
+COLOURS: tuple[Colour, ...] = ("c0", "c1", "c2", "c3", "c4")
+"""Of layers that are alike, in order."""
+
 DIGITS = 6  # significant digits of a number; a screen shows fewer
 
 

@@ -26,8 +26,12 @@ MOST_TEXT = 120  # characters of an id that are shown
 CELLS = 40  # of relevance and of the width of its interval, from 0 to 1
 
 
-COLUMNS = ("query", "item", "relevance", "low", "high", "width", "shown", "clicked", "underrated")
-FORMATS = ("text", "text", *["fixed"] * 4, "count", "count", "fixed")
+COLUMNS = (
+    *("query", "item", "relevance", "low", "high", "width"),
+    *("shown", "mean position", "clicked", "underrated"),
+)
+FORMATS = ("text", "text", *["fixed"] * 4, "count", "tenths", "count", "fixed")
+SHOWN_AS = {"fixed": ".3f", "tenths": ".1f", "count": ","}
 WIDTH, UNDERRATED = COLUMNS.index("width"), COLUMNS.index("underrated")
 FALLBACK = 25  # rows in the HTML itself, for when no script runs
 MOST_DOTS = 400  # single items on the map
@@ -45,6 +49,7 @@ class ItemRow:
         high: upper end.
         displays: how often it was shown; None without a log.
         clicks: how often it was clicked; None without a log.
+        position: mean position where it was shown; None where unknown.
     """
 
     query: str
@@ -54,6 +59,7 @@ class ItemRow:
     high: float
     displays: int | None
     clicks: int | None
+    position: float | None = None
 
     @property
     def width(self) -> float:
@@ -184,6 +190,7 @@ def _rows(part: ItemRelevance, index: np.ndarray) -> Iterator[ItemRow]:
             high=float(part.high[i]),
             displays=None if part.displays is None else int(part.displays[i]),
             clicks=None if part.clicks is None else int(part.clicks[i]),
+            position=None if part.position is None else float(part.position[i]),
         )
 
 
@@ -275,7 +282,8 @@ def _tooltip(item: ItemRow) -> str:
         f"({number(item.low)} to {number(item.high)})"
     )
     if item.displays is not None:
-        text += f"\nshown {item.displays:,} times, clicked {item.clicks:,}"
+        at = "" if item.position is None else f", at position {item.position:.1f} on average"
+        text += f"\nshown {item.displays:,} times{at}, clicked {item.clicks:,}"
     return text
 
 
@@ -336,12 +344,14 @@ def _table_intro(found: ItemSample) -> str:
 def _has_column(found: ItemSample, column: int) -> bool:
     if COLUMNS[column] in ("low", "high", "width"):
         return found.has_intervals
+    if COLUMNS[column] == "mean position":
+        return any(item.position is not None for item in found.rows)
     return found.has_clicks or COLUMNS[column] not in ("shown", "clicked", "underrated")
 
 
 def _values(item: ItemRow) -> list[str | float | int | None]:
     numbers = (item.mean, item.low, item.high, item.width)
-    counted = (item.displays, item.clicks, short(item.underrated))
+    counted = (item.displays, short(item.position), item.clicks, short(item.underrated))
     return [item.query, item.doc, *map(short, numbers), *counted]
 
 
@@ -353,5 +363,5 @@ def _order(value: str | float | int | None) -> float:
 def _cell(value: str | float | int | None, kind: str) -> str:
     if kind == "text":
         return f'<td class="id">{escape(str(value))}</td>'
-    text = "–" if value is None else f"{value:,}" if kind == "count" else f"{value:.3f}"
+    text = "–" if value is None else format(value, SHOWN_AS[kind])
     return f'<td class="number">{text}</td>'

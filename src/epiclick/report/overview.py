@@ -13,7 +13,7 @@ from scipy import special
 
 from epiclick.data.counts import ClickCounts
 from epiclick.fitted.state import given_of
-from epiclick.report.chart import Axis, Chart, Layer
+from epiclick.report.chart import COLOURS, Axis, Chart, Colour, Layer
 from epiclick.report.markup import (
     Absent,
     escape,
@@ -31,16 +31,33 @@ if TYPE_CHECKING:
 
 LEVEL = 0.9  # of the intervals of click rates
 
+BARS = 0.6
+"""Width of the bars of a place."""
+
 MOST_CONTEXTS = 120
 """Contexts that a chart has room for; if there are more, the most displayed are shown."""
 
 
 @dataclass(frozen=True)
-class RateRow:
-    """Displays and clicks of a context.
+class ContextRow:
+    """A context.
 
     Attributes:
         label: its values.
+        group: those other than the position, such as a device; "" if there are none.
+        place: its position; the label where it has no other values.
+    """
+
+    label: str
+    group: str
+    place: str
+
+
+@dataclass(frozen=True)
+class RateRow(ContextRow):
+    """Displays and clicks of a context.
+
+    Attributes:
         displays: how often something was shown there.
         clicks: how often that was clicked.
         rate: clicks per display; NaN where nothing was shown.
@@ -48,7 +65,6 @@ class RateRow:
         high: upper end.
     """
 
-    label: str
     displays: int
     clicks: int
     rate: float
@@ -101,14 +117,14 @@ def overview(sources: Sources) -> Overview:
         rates = np.stack([rate, np.full(len(rate), np.nan), np.full(len(rate), np.nan)])
         training = fitted.training
         sizes = (len(fitted.queries.train), training.pairs, training.displays, training.clicks)
-    labels = context_labels(contexts)
+    places = context_places(contexts)
     return Overview(
         "the log" if log is not None else "the model's training data",
         None if log is None else log.pages,
         *sizes,
         context=", ".join(contexts.column_names),
         rows=tuple(
-            RateRow(labels[k], int(displays[k]), int(clicks[k]), *map(float, rates[:, k]))
+            RateRow(*places[k], int(displays[k]), int(clicks[k]), *map(float, rates[:, k]))
             for k in most_displayed(displays)
         ),
         contexts=len(contexts),
@@ -144,16 +160,29 @@ def _rates(found: Overview) -> str:
         f"{row.clicks:,} clicks of {row.displays:,} displays"
         for row in rows
     ]
-    bars = Layer("bars", "click rate", range(len(rows)), [row.rate for row in rows], texts)
+    places, groups = overlaid(rows)
+    bars = tuple(
+        Layer(
+            "bars",
+            group.name or "click rate",
+            group.at,
+            [rows[i].rate for i in group.rows],
+            [texts[i] for i in group.rows],
+            colour=group.colour,
+            offset=BARS * group.offset,
+            size=BARS / len(groups),
+        )
+        for group in groups
+    )
     chart = Chart(
         "rates",
         f"Click rate by {found.context}",
         "How often items shown at each position were clicked: the top gets more clicks both "
         "because users look there and because better items are shown there, which the next section "
         "separates.",
-        Axis(found.context, names=tuple(row.label for row in rows)),
+        Axis("position" if len(groups) > 1 else found.context, names=places),
         Axis("click rate", "percent", low=0),
-        (bars,),
+        bars,
     )
     numbers = table(
         (found.context, "displays", "clicks", "click rate", f"{LEVEL:.0%} interval"),
@@ -174,6 +203,50 @@ def _rates(found: Overview) -> str:
 def context_labels(contexts: pa.Table) -> tuple[str, ...]:
     """Each context by its values: "3", or "phone, 3" with several columns."""
     return tuple(", ".join(map(str, row.values())) for row in contexts.to_pylist())
+
+
+def context_places(contexts: pa.Table) -> list[tuple[str, str, str]]:
+    """Label, group and place of each context, see `ContextRow`."""
+    labels, names = context_labels(contexts), contexts.column_names
+    others = [name for name in names if name != "position"]
+    if not others or len(others) == len(names):
+        return [(label, "", label) for label in labels]
+    places = map(str, contexts["position"].to_pylist())
+    return list(zip(labels, context_labels(contexts.select(others)), places, strict=True))
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows that a chart draws in one colour, beside those of other groups.
+
+    Attributes:
+        name: of the group; "" if there is only one.
+        colour: of its marks.
+        offset: of its marks from the middle of a place, between -1/2 and 1/2 of what groups share.
+        rows: their numbers.
+        at: the place of each.
+    """
+
+    name: str
+    colour: Colour
+    offset: float
+    rows: tuple[int, ...]
+    at: tuple[int, ...]
+
+
+def overlaid(rows: Sequence[ContextRow]) -> tuple[tuple[str, ...], tuple[Group, ...]]:
+    """Names of the places of a chart, and groups over each other; one group if there are many."""
+    names = tuple(dict.fromkeys(row.group for row in rows))
+    together = not 1 < len(names) <= len(COLOURS)
+    labels = [row.label if together else row.place for row in rows]
+    places = tuple(dict.fromkeys(labels))
+    groups = []
+    for number, name in enumerate(("",) if together else names):
+        own = tuple(i for i, row in enumerate(rows) if together or row.group == name)
+        offset = 0.0 if together else (number + 0.5) / len(names) - 0.5
+        at = tuple(places.index(labels[i]) for i in own)
+        groups.append(Group(name, COLOURS[number], offset, own, at))
+    return places, tuple(groups)
 
 
 def context_name(contexts: pa.Table, index: int) -> str:

@@ -66,13 +66,15 @@ class Items {
     const row = html("tr");
     values.forEach((value, i) => {
       const format = this.data.formats[i];
-      const text = format === "text" ? value : format === "fixed" ? fixed(value) : formatted(value, format);
+      const text = format === "text" ? value : format in DIGITS ? fixed(value, DIGITS[format]) : formatted(value, format);
       html("td", format === "text" ? "id" : "number", row, text);
     });
     return row;
   }
 }
 
-function fixed(value) {
-  return value === null ? "–" : value.toFixed(3).replace("-", "\u2212");
+const DIGITS = { fixed: 3, tenths: 1 };
+
+function fixed(value, digits) {
+  return value === null ? "–" : value.toFixed(digits).replace("-", "\u2212");
 }
