@@ -61,8 +61,8 @@ bench: $(READY)
 	@$(PYTHON) benchmarks/run.py
 
 docs: $(READY)
-	@echo "== mkdocs: site/"
-	@$(PYTHON) -m mkdocs build --strict --quiet
+	@echo "== mkdocs: site/, a folder for each version"
+	@$(PYTHON) supply/site.py
 
 constraints:
 	@python3 -m venv .uv && .uv/bin/python -m pip install --quiet --disable-pip-version-check "uv>=0.9,<1"

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -17,12 +18,22 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir"]
-    done = subprocess.run(
-        [*command, str(folder)], cwd=ROOT, capture_output=True, text=True, timeout=300
-    )
+    for other in ("0.1.0", "0.10.0"):
+        (folder / other).mkdir()
+        (folder / other / "index.html").write_text("another version")
+    command = [sys.executable, ROOT / "supply" / "site.py", folder]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    return folder
+    return folder / version("epiclick")
+
+
+def test_versions_stay_beside_each_other_and_the_newest_opens(site: Path) -> None:
+    every = site.parent
+    assert 'url=0.10.0/"' in (every / "index.html").read_text()
+    listed = re.findall(r'href="([^"]+)/"', (every / "versions.html").read_text())
+    assert listed == ["0.10.0", site.name, "0.1.0"]
+    assert (every / "0.1.0" / "index.html").read_text() == "another version"
+    assert f"<title>epiclick {site.name}" in (site / "index.html").read_text()
 
 
 def test_no_heading_starts_with_a_digit(site: Path) -> None:
