@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray
+from sklearn.datasets import load_svmlight_file
 
 from epiclick import load, read_log
 
@@ -118,6 +119,27 @@ def test_all_judgements_hold_the_same_grades(
     ]
 
 
+@pytest.mark.parametrize("how", ["posterior", "propensity"])
+def test_letor_text_has_the_training_set_and_its_weights_beside_it(
+    how: str, world: Path, marginal: tuple[Path, Done], tmp_path: Path
+) -> None:
+    out, parquet = tmp_path / "train.txt", tmp_path / "train.parquet"
+    for to, file in {"letor": out, "lightgbm": parquet}.items():
+        given = ["--to", to, "--how", how, *items_of(world), "--out", file, "--json"]
+        done = epiclick("export", marginal[0], *given)
+    expected = pd.read_parquet(parquet)
+    x, y, query = load_svmlight_file(str(out), query_id=True, zero_based=False)
+    names = [name for name in expected if name.startswith("f")]
+    np.testing.assert_array_equal(x.toarray().astype(np.float32), expected[names])
+    assert y.tolist() == expected["label"].tolist()
+    assert (query - 1).tolist() == pd.factorize(expected["query_id"])[0].tolist()
+    weight = np.loadtxt(tmp_path / "train.txt.weight")
+    np.testing.assert_allclose(weight, expected["weight"], rtol=1e-8)
+    ids = [json.loads(line.split(" # ")[1]) for line in out.read_text().splitlines()]
+    assert ids == expected[["query_id", "doc_id"]].to_numpy().tolist()
+    assert done.record["rows"] == len(expected) == len(weight)
+
+
 @pytest.mark.parametrize("rank_by", ["mean", "lower", "thompson"])
 def test_run(rank_by: str, world: Path, marginal: tuple[Path, Done], tmp_path: Path) -> None:
     out = tmp_path / "run"
@@ -169,7 +191,7 @@ def test_a_model_without_features_exports_the_items_of_its_log(
         (["--to", "lightgmb", "--out", "o.parquet"], "mean 'lightgbm'?", "unknown-target"),
         (
             ["--to", "excel", "--out", "o.parquet"],
-            "one of lightgbm, qrels, run, quepid, srw, ltr, arviz",
+            "one of lightgbm, letor, qrels, run, quepid, srw, ltr, arviz",
             "unknown-target",
         ),
         (["--to", "lightgbm", "--out", "o.parquet"], "4 features", "features-needed"),
@@ -190,7 +212,7 @@ def test_a_model_without_features_exports_the_items_of_its_log(
         ),
         (
             ["--to", "run", "--out", "o", "F", "--cuts", ".1,.2,.3,.4"],
-            "lightgbm, qrels, quepid, srw and ltr",
+            "lightgbm, letor, qrels, quepid, srw and ltr",
             "option-does-not-apply",
         ),
         (["--to", "qrels", "--out", "o", "F", "--cuts", "a,b"], "four numbers", "not-a-number"),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from epiclick.data.counts import ClickCounts
     from epiclick.data.features import FeatureTable
     from epiclick.export.judgements import Judgements
+    from epiclick.export.lightgbm import LightGBMData
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,20 @@ def write_lightgbm(request: Request) -> dict[str, Any]:
     """Write a training set for LightGBM."""
     data = request.model.to_lightgbm(request.counts, request.table, **request.given)
     data.to_parquet(request.out)
+    return described(data)
+
+
+def write_letor(request: Request) -> dict[str, Any]:
+    """Write the same as LETOR text, and its weights beside it."""
+    from epiclick.export.letor_text import WEIGHTS, write_letor
+
+    data = request.model.to_lightgbm(request.counts, request.table, **request.given)
+    write_letor(request.out, data)
+    return {**described(data), "weights": f"{request.out}{WEIGHTS}"}
+
+
+def described(data: "LightGBMData") -> dict[str, Any]:
+    """Size and settings of a training set."""
     return {
         "rows": len(data),
         "queries": len(data.group),
@@ -188,6 +203,9 @@ TARGETS: Mapping[str, Target] = {
         suffixes=(".parquet", ".pq"),
         needs_vectors=True,
     ),
+    "letor": Target(
+        "LETOR text", "train.txt", ("how", "cuts", "clip"), write_letor, needs_vectors=True
+    ),
     "qrels": Target("TREC judgements", "qrels.txt", ("cuts",), graded(write_qrels)),
     "run": Target("a TREC run", "run.txt", ("rank_by", "seed"), write_run),
     "quepid": Target(
@@ -220,7 +238,7 @@ def export(
         str,
         Option(
             metavar="NAME",
-            help="lightgbm, qrels, run, quepid, srw, ltr or arviz.",
+            help="lightgbm, letor, qrels, run, quepid, srw, ltr or arviz.",
             show_default=False,
             autocompletion=lambda: list(TARGETS),
         ),
@@ -232,7 +250,7 @@ def export(
         Literal["posterior", "propensity"] | None,
         Option(
             metavar="NAME",
-            help="lightgbm: posterior (grades), or propensity (weighted clicks).",
+            help="lightgbm, letor: posterior (grades), or propensity (weighted clicks).",
             show_default="posterior",
         ),
     ] = None,
@@ -256,7 +274,7 @@ def export(
     ] = False,
     clip: Annotated[
         float | None,
-        Option(help="lightgbm, propensity: largest weight of a click.", show_default="20"),
+        Option(help="lightgbm, letor, propensity: largest weight of a click.", show_default="20"),
     ] = None,
     rank_by: Annotated[
         Literal["mean", "lower", "upper", "thompson"] | None,
@@ -274,11 +292,12 @@ def export(
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Write a training set for LightGBM, judgements, a ranking or posterior samples.
+    """Write a training set, judgements, a ranking or posterior samples.
 
-    lightgbm: Parquet. qrels and run: TREC formats. quepid: a CSV file of ratings. srw: judgements
-    for OpenSearch's Search Relevance Workbench. ltr: a judgement list, grade qid:N # docid.
-    arviz: a NetCDF file of samples of position bias, and of relevance if items are given.
+    lightgbm: Parquet. letor: text for allRank, RankLib and XGBoost, with weights in OUT.weight.
+    qrels and run: TREC formats. quepid: a CSV file of ratings. srw: judgements for OpenSearch's
+    Search Relevance Workbench. ltr: a judgement list, grade qid:N # docid. arviz: a NetCDF file of
+    samples of position bias, and of relevance if items are given.
 
     Example: epiclick export model --to qrels --features features.parquet --out qrels.txt
     """
