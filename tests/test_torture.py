@@ -65,7 +65,7 @@ def test_a_stopped_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
     summary = Summary.of(numbers, run.ledger(numbers), 60)
     assert summary.total == {"accepted": 30, "refused": 30}
     assert not summary.failures
-    assert not summary.below
+    assert not summary.outside
 
 
 def test_cases_do_not_depend_on_the_order_and_failed_ones_are_kept(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_failures_and_too_few_accepted_cases_are_reported(tmp_path: Path) -> Non
     run.finish(numbers, [0, *range(1, 60, 2)])
     summary = Summary.of(numbers, run.ledger(numbers), 60)
     assert [number for number, _ in summary.failures] == [0]
-    assert summary.below == {"count": 0.0}
+    assert summary.outside == {"count": 0.0}
     assert "| **numbers** | all | 31 | 0 | 30 | 1 |" in table([summary], 1)
     assert json.loads((tmp_path / "numbers.jsonl").read_text().splitlines()[0])["why"] == "bad"
 
@@ -113,3 +113,12 @@ def test_failures_and_too_few_accepted_cases_are_reported(tmp_path: Path) -> Non
 def test_what_must_never_happen(code: int, err: str, fault: str | None) -> None:
     found = Ended(code, "", err).fault
     assert found is None if fault is None else found is not None and fault in found
+
+
+def test_too_many_accepted_cases_are_reported(tmp_path: Path) -> None:
+    class Lax(Numbers):
+        ceilings: ClassVar = {"count": 0.5}
+
+    lax, run = Lax(), Run(tmp_path, 1)
+    run.finish(lax, range(0, 60, 2))
+    assert Summary.of(lax, run.ledger(lax), 60).outside == {"count": 1.0}

@@ -87,9 +87,9 @@ def summarised(run: Run, chosen: list[Campaign]) -> int:
                 f"{summary.name} {number}: {result.verb}, {result.what}: {result.why}",
                 file=sys.stderr,
             )
-        for verb, share in summary.below.items():
-            print(f"{summary.name}: only {share:.0%} of {verb} were accepted", file=sys.stderr)
-    return int(any(summary.failures or summary.below for summary in summaries))
+        for verb, share in summary.outside.items():
+            print(f"{summary.name}: {share:.0%} of {verb} were accepted", file=sys.stderr)
+    return int(any(summary.failures or summary.outside for summary in summaries))
 
 
 if __name__ == "__main__":

@@ -59,6 +59,9 @@ class Campaign(ABC):
     floors: ClassVar[Mapping[str, float]] = {}
     """Least share of accepted cases, by verb: a campaign that is refused all over shows nothing."""
 
+    ceilings: ClassVar[Mapping[str, float]] = {}
+    """Largest share of accepted cases, by verb, where most of them should be refused."""
+
     @abstractmethod
     def prepare(self, stock: Path) -> None:
         """Make in an empty folder what cases share."""
@@ -136,13 +139,13 @@ class Summary:
         name: of the campaign.
         verbs: number of cases by verb and outcome.
         failures: numbers and results of failed cases.
-        below: verbs with too few accepted cases, and their share.
+        outside: verbs with too few or too many accepted cases, and their share.
     """
 
     name: str
     verbs: Mapping[str, Mapping[str, int]]
     failures: tuple[tuple[int, Result], ...]
-    below: Mapping[str, float]
+    outside: Mapping[str, float]
 
     @classmethod
     def of(cls, campaign: Campaign, results: Iterator[tuple[int, Result]], size: int) -> "Summary":
@@ -151,15 +154,16 @@ class Summary:
         verbs: dict[str, Counter[str]] = {}
         for result in by_case.values():
             verbs.setdefault(result.verb, Counter()).update(result.counts or [result.outcome])
-        below = {}
-        for verb, floor in campaign.floors.items():
+        outside = {}
+        for verb in {**campaign.floors, **campaign.ceilings}:
             count = verbs.get(verb, Counter())
             share = count["accepted"] / max(count.total(), 1)
+            is_right = campaign.floors.get(verb, 0.0) <= share <= campaign.ceilings.get(verb, 1.0)
             # a few cases of many say nothing about shares
-            if share < floor and (0 < len(by_case) == size or count.total() >= FEW):
-                below[verb] = share
+            if not is_right and (0 < len(by_case) == size or count.total() >= FEW):
+                outside[verb] = share
         failed = [(n, result) for n, result in by_case.items() if result.outcome == "failed"]
-        return cls(campaign.name, dict(sorted(verbs.items())), tuple(sorted(failed)), below)
+        return cls(campaign.name, dict(sorted(verbs.items())), tuple(sorted(failed)), outside)
 
     @property
     def total(self) -> Counter[str]:

@@ -1,8 +1,11 @@
 """Campaign part: inputs that another process changes while they are read."""
 
+import ctypes
 import json
 import os
+import select
 import shutil
+import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,18 +18,66 @@ from torture.inputs.logs import read_counts
 from torture.inputs.oracle import Bad, Counts, Reading
 from torture.program import call
 
+LOG_CHANGED = "count, log changed"
+"""What these cases are counted as: most of them must be refused."""
+
 KINDS = ("csv", "jsonl", "parquet", "csv.gz", "tsv")
 PAGES = 400
 
 
-def at_a_moment(seconds: float, change: Callable[[], None]) -> Callable[[int], None]:
-    """What another process does while a call runs."""
+CLOSED, READ = 0x10, 0x01
+"""Events of inotify: a file that was read was closed, or some of it was read."""
 
-    def during(_: int) -> None:
-        time.sleep(seconds)
+MOST_EVENTS = 4
+"""A log is opened a few times: for its columns, its rows, its pages."""
+
+NEVER = 10**9
+
+WAIT = 60.0
+"""Seconds after which a file is changed even if the event has not come."""
+
+
+def at_an_event(
+    path: Path, event: int, number: int, change: Callable[[], None]
+) -> Callable[[int], None]:
+    """What another process does between two passes: the change follows the event at once.
+
+    Args:
+        path: the file that is watched; files of a folder, if it is one.
+        event: `CLOSED` or `READ`.
+        number: of the event, from 1.
+        change: what to do then.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    watch = libc.inotify_init1(os.O_CLOEXEC)
+    if watch < 0 or libc.inotify_add_watch(watch, os.fsencode(path), event) < 0:
+        raise OSError(ctypes.get_errno(), f"cannot watch {path}")
+
+    def during(process: int) -> None:
+        seen, end = 0, time.monotonic() + WAIT
+        while seen < number and time.monotonic() < end and not has_ended(process):
+            if select.select([watch], [], [], 0.05)[0]:
+                data, place = os.read(watch, 65_536), 0
+                while place < len(data):
+                    seen += 1
+                    (length,) = struct.unpack_from("I", data, place + 12)  # of the name
+                    place += 16 + length
+        os.close(watch)
         change()
 
     return during
+
+
+def has_ended(process: int) -> bool:
+    """Whether a child has ended, without collecting it."""
+    return os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def some_event(case: Case, path: Path, change: Callable[[], None]) -> Callable[[int], None]:
+    """A change after a few events, mostly between passes; sometimes when the call has ended."""
+    event = case.rng.choice((CLOSED, CLOSED, READ))
+    number = case.rng.randint(1, MOST_EVENTS) if case.rng.random() < 0.85 else NEVER
+    return at_an_event(path, event, number, change)
 
 
 def changed_log(case: Case) -> Result:
@@ -56,21 +107,21 @@ def changed_log(case: Case) -> Result:
         states.append(counted(more))
         change = lambda: replaced(other, path, in_place=how == "rewrite")  # noqa: E731
     call_of = ("count", path.name, "--out", "out.parquet", "--json")
-    during = at_a_moment(rng.uniform(0, 0.5), change)
+    during = some_event(case, path, change)
     ended = call(*call_of, folder=case.folder, during=during)
     what = f"{kind}: {how}"
     out = case.folder / "out.parquet"
     other.unlink(missing_ok=True)
     left = [each.name for each in case.folder.iterdir() if each not in (path, out)]
     if ended.fault or left:
-        return Result("count", what, "failed", ended.fault or f"left: {left}")
+        return Result(LOG_CHANGED, what, "failed", ended.fault or f"left: {left}")
     if ended.code:
         why = "refused, but there is an output" if out.exists() else ""
-        return Result("count", what, "failed" if why else "refused", why)
+        return Result(LOG_CHANGED, what, "failed" if why else "refused", why)
     found = read_counts(out, Reading())
     if found not in states:
-        return Result("count", what, "failed", "the counts are those of no state of the log")
-    return Result("count", what, "accepted")
+        return Result(LOG_CHANGED, what, "failed", "the counts are those of no state of the log")
+    return Result(LOG_CHANGED, what, "accepted")
 
 
 def counted(rows: list[dict]) -> Counts:
@@ -191,9 +242,9 @@ def changed_input(case: Case) -> Result:
     ended = call(
         *words_of(name, own.name),
         folder=case.folder,
-        during=at_a_moment(rng.uniform(0, 0.4), change),
+        during=some_event(case, own, change),
     )
-    verb, what = words[0], f"{name}: {how}"
+    verb, what = f"{words[0]}, input changed", f"{name}: {how}"
     if ended.fault:
         return Result(verb, what, "failed", ended.fault)
     if ended.code:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from torture.campaign import Campaign, Case, Result
-from torture.faults.changing import changed_input, changed_log, prepare_inputs
+from torture.faults.changing import LOG_CHANGED, changed_input, changed_log, prepare_inputs
 from torture.faults.faults import Faults
 from torture.faults.python_use import USES, WAYS, in_python
 from torture.faults.two_calls import (
@@ -34,6 +34,7 @@ class Company(Campaign):
         **{verb.name: 0.2 for verb in WRITERS if not verb.slow},
         **{f"Python: {use}": 1.0 for use in USES},
     }
+    ceilings: ClassVar = {LOG_CHANGED: 0.3}
 
     def __init__(self, cases: int) -> None:
         """Run this many cases of calls, and some more of folders and of Python."""
