@@ -11,7 +11,8 @@ which are kept in one small file, so that runs can be stopped, and continued on 
 family and quantity, its 99 % interval clustered by world, p-values and Holm's correction over
 well-specified rows; for values of rankers also their mean relative error), `pooled` (by quantity
 over well-specified families, each world with the same weight) and `orders` (probability that the
-first of two rankers is better, and how often it is). `markdown` prints the tables of the page.
+first of two rankers is better, and how often it is). `page worlds.parquet README.md` puts the
+tables into the page.
 `missing N FOLDER worlds.parquet` makes empty stand-ins in the folder for worlds of the file below
 number N, so that a run there leaves them out; they are not collected.
 """
@@ -140,9 +141,17 @@ def right_of(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def orders_of(table: pd.DataFrame) -> list[dict[str, object]]:
-    """Of all well-specified families together, and of each other one."""
+    """Of all well-specified families together, of those with and without features, and of others.
+
+    Without features rankers differ by chance alone, as relevance does not depend on their scores.
+    """
     right, rows = right_of(table), []
-    groups = {WELL_SPECIFIED: right}
+    with_features = right["family"].map(lambda name: FAMILIES[name].with_features)
+    groups = {
+        WELL_SPECIFIED: right,
+        "with features": right[with_features],
+        "without features": right[~with_features],
+    }
     groups |= dict(iter(table[~table.index.isin(right.index)].groupby("family")))
     for name, group in groups.items():
         own = group[group["quantity"] == DIFFERENCE]
@@ -172,9 +181,25 @@ COLUMNS = (
 )
 
 
-def markdown(table: pd.DataFrame) -> Iterator[str]:
-    """Coverage of 90 % intervals, a row for each family, and what is pooled."""
-    rows = {(r["family"], r["quantity"]): r for r in rows_of(table) if r["nominal"] == LEVELS[-1]}
+NAMES = {
+    "position_bias": "position bias, slopes, continuation",
+    "click_offset": "offsets of trust models",
+    "unseen_relevance": "relevance of unseen items",
+    "seen_relevance": "relevance of items by their own clicks",
+    "click_probability": "probability of a click",
+    "ranker_value": "clicks per page of rankers never shown",
+    "ranker_difference": "differences between two of them",
+    "conversion": "conversions of items",
+    "conversions_per_page": "conversions per page of rankers",
+    "value_per_page": "value of conversions per page",
+}
+
+
+def by_family(table: pd.DataFrame, *, well_specified: bool) -> Iterator[str]:
+    """Coverage of 90 % intervals, a row for each family."""
+    wanted = [r for r in rows_of(table) if r["nominal"] == LEVELS[-1]]
+    wanted = [r for r in wanted if r["well_specified"] == well_specified]
+    rows = {(r["family"], r["quantity"]): r for r in wanted}
     yield (
         "| family | worlds | position bias, slopes, continuation | offsets | unseen relevance | "
         "relevance by own clicks | click probability | ranker value | ranker difference | error of "
@@ -189,25 +214,71 @@ def markdown(table: pd.DataFrame) -> Iterator[str]:
             error = f"{100 * value['relative_error']:+.1f} ± {100 * value['relative_error_sd']:.1f}"
         worlds = table[table["family"] == name]["world"].nunique()
         yield f"| `{name}` | {worlds} | {' | '.join(cells)} | {error} % |"
-    yield ""
-    for row in pooled(table):
-        actual, error = 100 * row["actual"], 100 * row["error"]
-        where = f"{row['worlds']} worlds, {row['nominal']:.0%} intervals"
-        yield f"- {row['quantity']}: {actual:.1f} ± {error:.1f} % ({where})"
-    yield ""
+
+
+def by_quantity(table: pd.DataFrame) -> Iterator[str]:
+    """Coverage over all well-specified families."""
+    found = {(row["quantity"], row["nominal"]): row for row in pooled(table)}
+    yield "| | worlds | 50 % intervals | 90 % intervals |"
+    yield "|---|--:|--:|--:|"
+    for quantity, name in NAMES.items():
+        own = [found[quantity, level] for level in LEVELS if (quantity, level) in found]
+        shares = [f"{100 * row['actual']:.1f} ± {100 * row['error']:.1f}" for row in own]
+        if own:
+            yield f"| {name} | {own[0]['worlds']:,} | {' | '.join(shares)} |"
+
+
+def by_chance(table: pd.DataFrame) -> Iterator[str]:
+    """How often the first of two rankers is better, by the predicted probability."""
+    groups = {"with features": [], "without features": []}
     for row in orders_of(table):
-        yield (
-            f"- {row['family']}: predicted {row['predicted']:.1%}, actual {row['actual']:.1%} "
-            f"({row['low']:.1%} to {row['high']:.1%}, {row['values']} pairs)"
-            + (" off" if row["flagged"] else "")
-        )
+        if row["family"] in groups:
+            actual, low, high = (100 * row[part] for part in ("actual", "low", "high"))
+            off = " off" if row["flagged"] else ""
+            share = f"{actual:.1f} ({low:.1f} to {high:.1f}){off}"
+            groups[row["family"]].append(f"{100 * row['predicted']:.1f} | {share}")
+    yield "| predicted | actual, with features | predicted | actual, without features |"
+    yield "|--:|--:|--:|--:|"
+    for both in zip(*groups.values(), strict=True):
+        yield f"| {' | '.join(both)} |"
+
+
+def in_words(table: pd.DataFrame) -> Iterator[str]:
+    """How many worlds there are, and which rows are off."""
     judged = [row for row in rows_of(table) if row["well_specified"]]
-    off, holm = (
-        sum(map(bool, each))
-        for each in ((r["flagged"] for r in judged), (r["holm"] < 0.01 for r in judged))
+    worlds = right_of(table).groupby("family")["world"].nunique()
+    off = sum(bool(row["flagged"]) for row in judged)
+    held = [row for row in judged if row["holm"] < 0.01]
+    named = "; ".join(
+        f"{NAMES[row['quantity']]}, `{row['family']}`, {row['nominal']:.0%} intervals: "
+        f"{100 * row['actual']:.1f} %"
+        for row in sorted(held, key=lambda row: row["p"])
     )
-    yield ""
-    yield f"{off} of {len(judged)} rows of well-specified families off at 99 %, {holm} with Holm"
+    yield (
+        f"{worlds.sum():,} worlds of {len(worlds)} families, {worlds.min()} to {worlds.max()} of "
+        f"each. {off} of {len(judged)} rows of both levels are off at 99 %, where 1 in 100 is by chance; "
+        f"with Holm's correction {len(held)}" + (f" ({named})." if held else ".")
+    )
+
+
+def write_page(file: str, page: str) -> None:
+    """Fill in what is between the marks of a page: <!-- NAME --> and <!-- end -->."""
+    table = pd.read_parquet(file)
+    parts = {
+        "families": by_family(table, well_specified=True),
+        "others": by_family(table, well_specified=False),
+        "pooled": by_quantity(table),
+        "chances": by_chance(table),
+        "worlds": in_words(table),
+    }
+    text = Path(page).read_text()
+    for name, lines in parts.items():
+        mark = f"<!-- {name} -->"
+        before, rest = text.split(mark)
+        _, after = rest.split("<!-- end -->", 1)
+        own = "\n".join(lines)
+        text = f"{before}{mark}\n\n{own}\n\n<!-- end -->{after}"
+    Path(page).write_text(text)
 
 
 def cell(row: dict[str, object] | None) -> str:
@@ -215,6 +286,8 @@ def cell(row: dict[str, object] | None) -> str:
         return "-"
     actual, low, high = (100 * float(row[part]) for part in ("actual", "low", "high"))
     off = " off" if row["flagged"] and row["well_specified"] else ""
+    if off and float(row["holm"]) < 0.01:
+        off = " **off**"
     return f"{actual:.1f} ({low:.0f} to {high:.0f}){off}"
 
 
@@ -224,8 +297,8 @@ def main() -> None:
         collect(*names)
     elif verb == "missing":
         leave_out(int(names[0]), *names[1:])
-    elif verb == "markdown":
-        print("\n".join(markdown(pd.read_parquet(names[0]))))
+    elif verb == "page":
+        write_page(*names)
     else:
         table = pd.read_parquet(names[0])
         record = {"rows": rows_of(table), "pooled": pooled(table), "orders": orders_of(table)}

@@ -105,5 +105,6 @@ def _intervals(table: pd.DataFrame, labels: Sequence[str], ax: "Axes") -> None:
     place = -np.arange(len(table))
     ax.hlines(place, table["low"], table["high"], linewidth=2, alpha=0.5)
     ax.plot(table["mean"], place, "o", markersize=4)
+    ax.set_ylim(0.5 - len(table), 0.5)
     # names come from the log: no dollar sign in them starts a formula
     ax.set_yticks(place, [label.replace("$", r"\$") for label in labels])
