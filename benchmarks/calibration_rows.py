@@ -256,8 +256,8 @@ def in_words(table: pd.DataFrame) -> Iterator[str]:
     )
     yield (
         f"{worlds.sum():,} worlds of {len(worlds)} families, {worlds.min()} to {worlds.max()} of "
-        f"each. {off} of {len(judged)} rows of both levels are off at 99 %, where 1 in 100 is by chance; "
-        f"with Holm's correction {len(held)}" + (f" ({named})." if held else ".")
+        f"each. {off} of {len(judged)} rows of both levels are off at 99 %, where 1 in 100 is by "
+        f"chance; with Holm's correction {len(held)}" + (f" ({named})." if held else ".")
     )
 
 
