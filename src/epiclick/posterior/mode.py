@@ -197,17 +197,36 @@ def posterior_mean(
         covariance: (size, size) minus the inverse of the Hessian there.
         seed: of the sample of pairs.
     """
+    return mode + mean_shift(density, mode, covariance, bias_directions(density, covariance), seed)
+
+
+def mean_shift(
+    density: Density,
+    mode: np.ndarray,
+    covariance: np.ndarray,
+    directions: np.ndarray,
+    seed: int,
+) -> np.ndarray:
+    """(size,) from the mode to the mean, by third derivatives in some directions.
+
+    Args:
+        density: of the parameters.
+        mode: (size,) its maximum, or the maximum given some parameters.
+        covariance: (size, size) of the Gaussian there.
+        directions: (directions, size) standard deviations of that Gaussian.
+        seed: of the sample of pairs.
+    """
     some = density.sample(MEAN_SAMPLE, seed)
 
     def slope(vector: np.ndarray) -> np.ndarray:
         return some.slope(vector)[1]
 
     here, bent = slope(mode), np.zeros_like(mode)
-    for step, weight in _steps(bias_directions(density, covariance), seed):
+    for step, weight in _steps(directions, seed):
         bent += weight * (slope(mode + step) + slope(mode - step) - 2 * here)
     shift = 0.5 * covariance @ bent
     distance = np.sqrt(0.5 * bent @ shift)
-    return mode + min(1.0, FURTHEST / max(distance, 1e-12)) * shift
+    return min(1.0, FURTHEST / max(distance, 1e-12)) * shift
 
 
 def _steps(directions: np.ndarray, seed: int) -> Iterator[tuple[np.ndarray, float]]:

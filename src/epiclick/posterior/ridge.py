@@ -12,7 +12,8 @@ Gaussian, and m(psi) the mode of all others given psi, a draw of the Gaussian, d
           K(z) \approx m(\psi(z)) - m(\psi(0)) - s z,
 
 where the last move is made by `ClickModel.moved`. psi(z) are quantiles of its profile density
-exp(l(m(psi))), in place of a Gaussian. K is a cubic polynomial through 0, and c is m(psi(0)).
+exp(l(m(psi))), in place of a Gaussian. K is a cubic polynomial through 0, and c is m(psi(0)), moved
+from the mode given psi to the mean by third derivatives: clicks bound each B on one side only.
 """
 
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ from scipy.special import ndtr
 
 from epiclick.fitted.parameters import CURVED, POWERS
 from epiclick.posterior.density import Density
+from epiclick.posterior.mode import mean_shift
 
 STEP = 0.75
 """Distance of the first points of the curve from the mode, in standard deviations."""
@@ -48,6 +50,9 @@ sample, though corrected, rose again two standard deviations from the mode."""
 
 HIGHER = 0.1
 """Rise of the log density above the mode at which the curve has gone astray."""
+
+LEAST_VARIANCE = 1e-9
+"""Relative to the largest; less is that of the parameter that is given."""
 
 FINE = 400  # points of the profile density
 
@@ -100,11 +105,23 @@ def bend(
     z = np.linspace(-CURVED, CURVED, 25)
     points = CubicSpline(curve.psi, curve.vectors)(_quantiles(curve, z))  # (nodes, size)
     centre = points[len(z) // 2]
+    across = covariance - np.outer(response, response)
+    shift = mean_shift(density, centre, across, _directions(across, density.prior.free), seed)
     away = points - centre - z[:, None] * response
     powers = z[:, None] ** np.array(POWERS)
     weight = np.exp(-(z**2) / 4)[:, None]
     ridge = np.linalg.lstsq(powers * weight, away * weight, rcond=None)[0]
-    return Bent(centre, ridge)
+    return Bent(centre + shift, ridge)
+
+
+def _directions(covariance: np.ndarray, free: int) -> np.ndarray:
+    """(directions, size) standard deviations of the first parameters, others responding.
+
+    The covariance is singular: one of the parameters is given.
+    """
+    values, axes = np.linalg.eigh(covariance[:free, :free])
+    kept = values > LEAST_VARIANCE * values[-1]
+    return (axes[:, kept] / np.sqrt(values[kept])).T @ covariance[:free]
 
 
 class Sloped(Protocol):
