@@ -1,6 +1,7 @@
 """A posterior that is curved along one parameter, against densities whose curve is known."""
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, Self, cast
 
 import numpy as np
@@ -28,6 +29,8 @@ class Banana:
     a: float = 1.5
     b: float = -0.7
     tau: float = 0.05
+
+    prior = SimpleNamespace(free=3)
 
     @property
     def mode(self) -> np.ndarray:
@@ -91,6 +94,43 @@ def test_bent_draws_have_the_moments_of_the_density_and_straight_ones_do_not() -
     straight = density.mode + delta
     off = straight[:, 0] - density.a * straight[:, 1] ** 2
     assert off.std() > 1.2 * density.tau
+
+
+@dataclass(frozen=True)
+class Skewed(Banana):
+    r"""Given psi, a third parameter is skewed: :math:`y = b \psi + \log g, g \sim \Gamma(k)`."""
+
+    k: float = 6.0
+
+    @property
+    def mode(self) -> np.ndarray:
+        top = np.log(self.shape)
+        return np.array([self.a * top**2, top, self.b * top + np.log(self.k)])
+
+    def slope(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
+        x, psi, y = vector
+        gap, log_g = x - self.a * psi**2, y - self.b * psi
+        value = self.shape * psi - np.exp(psi) - gap**2 / (2 * self.tau**2)
+        by_g = self.k - np.exp(log_g)
+        by_psi = self.shape - np.exp(psi) + 2 * self.a * psi * gap / self.tau**2 - self.b * by_g
+        return (
+            float(value + self.k * log_g - np.exp(log_g)),
+            np.array([-gap / self.tau**2, by_psi, by_g]),
+        )
+
+
+def test_draws_have_the_mean_of_what_is_skewed_around_the_curve() -> None:
+    density = Skewed()
+    np.testing.assert_allclose(density.slope(density.mode)[1], 0, atol=1e-9)
+    found = bend(cast(Any, density), density.mode, density.covariance, 1, 0)
+    assert found is not None
+    psi = found.centre[1]
+    around = found.centre[2] - density.b * psi
+    mean, mode = special.digamma(density.k), np.log(density.k)
+    assert abs(mean - mode) > 0.08  # a control: what the mode would be off by
+    assert abs(around - mean) < 0.005
+    assert abs(found.centre[0] - density.a * psi**2) < 0.1 * density.tau  # not skewed: not moved
+    np.testing.assert_allclose(psi, np.log(stats.gamma(density.shape).median()), atol=0.01)
 
 
 def posterior(contexts: int) -> ParameterPosterior:
