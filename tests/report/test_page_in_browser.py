@@ -1,9 +1,12 @@
 """The page in a real browser: drawing without errors, search, sorting, zoom, small screens."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
+from epiclick.report.page import Report, page_of
 
 from .browser import CHROMIUM, Browser
 from .planted import HOSTILE
@@ -198,3 +201,25 @@ def test_the_table_has_search_and_pages(opened: Browser) -> None:
 
 def test_the_page_prints(opened: Browser) -> None:
     assert opened.printed().startswith(b"%PDF")
+
+
+def test_bars_of_two_devices_stand_side_by_side(
+    browser: Browser, report: Report, tmp_path: Path
+) -> None:
+    rows = tuple(
+        replace(row, label=f"{device}, {row.label}", group=device)
+        for device in ("desk", "phone")
+        for row in report.overview.rows
+    )
+    two = replace(report, overview=replace(report.overview, rows=rows))
+    page = tmp_path / "devices.html"
+    page.write_text(page_of(two))
+    browser.open(page, 1000)
+    edges = browser.run(
+        "[...document.querySelectorAll('[data-chart=chart-rates] .layer')].map(layer =>"
+        " [...layer.querySelectorAll('.bar')].map(bar => bar.getBoundingClientRect())"
+        ".map(box => [box.left, box.right]))"
+    )
+    desk, phone = edges
+    assert len(desk) == len(phone) == len(report.overview.rows)
+    assert all(left[1] <= right[0] + 1 for left, right in zip(desk, phone, strict=True))

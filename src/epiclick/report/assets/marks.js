@@ -65,11 +65,13 @@ const MARKS = {
       const [px, py] = pixelOf(chart, layer, i);
       let box;
       if (chart.y.isBand) {
-        const [from, to] = [chart.y.at(layer.y[i] - half), chart.y.at(layer.y[i] + half)];
+        const middle = layer.y[i] + layer.offset;
+        const [from, to] = [chart.y.at(middle - half), chart.y.at(middle + half)];
         const zero = chart.x.at(0);
         box = { x: Math.min(zero, px), width: Math.abs(px - zero), y: Math.min(from, to), height: Math.abs(to - from) };
       } else {
-        const [from, to] = [chart.x.at(layer.x[i] - half), chart.x.at(layer.x[i] + half)];
+        const middle = layer.x[i] + layer.offset;
+        const [from, to] = [chart.x.at(middle - half), chart.x.at(middle + half)];
         const zero = chart.y.at(0);
         box = { x: from, width: Math.max(to - from - 1, 1), y: Math.min(zero, py), height: Math.abs(py - zero) };
       }
