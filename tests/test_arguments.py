@@ -146,7 +146,7 @@ MODELS: dict[str, tuple[Callable[[SimpleNamespace], object], str]] = {
     "position_bias at 90": (lambda g: g.model.position_bias(level=90), "level"),
     "relevance of a number": (lambda g: g.model.relevance(3), "int"),
     "relevance of nothing": (lambda g: g.model.relevance(), "features"),
-    "relevance of an array": (lambda g: g.model.relevance(np.eye(3)), "ndarray"),
+    "relevance of a narrow array": (lambda g: g.model.relevance(np.eye(2)), "array"),
     "relevance above text": (lambda g: g.model.relevance(g.features, above="0.5"), "above"),
     "relevance above 2": (lambda g: g.model.relevance(g.features, above=2), "above"),
     "rank by a number": (lambda g: g.model.rank(g.features, how=1), "how|rank"),

@@ -15,8 +15,12 @@ import warnings
 from contextlib import chdir, redirect_stdout
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import matplotlib as mpl
+
+from epiclick.estimators.names import ESTIMATORS
+from epiclick.paper.variants import VARIANTS
 
 from .pages import DOCS
 
@@ -31,7 +35,8 @@ def run_notebook(path: Path, folder: Path) -> list[list[dict[str, Any]]]:
     mpl.use("Agg")
     namespace: dict[str, Any] = {"__name__": "__main__"}
     found = []
-    with chdir(folder), warnings.catch_warnings():
+    registries = mock.patch.dict(ESTIMATORS), mock.patch.dict(VARIANTS)  # a notebook adds to them
+    with chdir(folder), warnings.catch_warnings(), registries[0], registries[1]:
         warnings.simplefilter("default")
         for cell in code_cells(path):
             printed = io.StringIO()

@@ -31,7 +31,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 FILES = ("csv", "tsv", "json", "sql")
 NOT_RUN = ("bash", "py", "yaml")
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
-SECONDS = re.compile(r"in \d+(?:\.\d+)? s\b")
+SECONDS = re.compile(r"in +\d+(?:\.\d+)? s\b")
 OPTIONAL_PACKAGES = ("xgboost",)
 
 
